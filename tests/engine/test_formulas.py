@@ -193,6 +193,21 @@ COMPLAINTS = {
     "a bound that is never reached": (r"x \le 2 y", ": x = 1.5; y = 2; tight", "should be equal at one of its points"),
     "a bound that is only reached": (r"x \le 2 y", ": x = 3.0; y = 1.5; tight", "and at another not"),
     "a sign behind words": (r"y = 2 x \quad\text{of } N^2", ": x = 3.5; y = 7", "^ stands behind the words 'of'"),
+    "what is left of an integral": (
+        r"\int_0^{x} \cos t ) + 5 \, dt = \sin x",
+        ": x = 1.2",
+        "cannot read at ')' after",
+    ),
+    "what is left of a cell": (
+        r"M = \begin{pmatrix} a , 7 \\ b \end{pmatrix}",
+        ": a = 1.5; b = 2.5; M = np.array([[a], [b]])",
+        "cannot read at ',' after",
+    ),
+    "what is left of a case": (
+        r"y = \begin{cases} 2 x , 3 & x < 2 \\ x & \text{otherwise} \end{cases}",
+        ": x = 1.5; y = 3.0",
+        "cannot read at ',' after",
+    ),
     "a change that is spared in vain": (r"y = 2 x", ": x = 3.5; y = 7; spare 1", "1 changes are spared, and 0 make"),
     "code that denies it": (r"S = \{1\}", " checked {digest}: theta[0] > 1", "theta[0] > 1 gives False"),
     "a digest of another formula": (r"S = \{1\}", " checked abcdef: theta[0] == 1", "this formula changed"),

@@ -309,7 +309,7 @@ def test_a_check_of_one_page_reads_no_other_page(book):
     engine_book = Book(book.root)
     with _opened() as opened:
         for result in engine_book.run(engine_book.pages()).values():
-            engine_book.content_cache.held.clear()
+            engine_book.content_cache.values.clear()
             opened.clear()
             engine_book._own_problems(result)
             assert not [path for path in opened if path.endswith((".md", ".ipynb"))]
@@ -328,6 +328,6 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path, monkeypatch):
         cache.put(key, "x" * 1000)
         os.utime(tmp_path / f"{key}.json", (1e9 - age, 1e9 - age))
     (tmp_path / "half.part").touch()
-    monkeypatch.setattr("galley.run.content_cache.ROOM", 2500)
+    monkeypatch.setattr("galley.run.content_cache.MOST_BYTES", 2500)
     cache.sweep()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.json", "old.json"]

@@ -14,13 +14,14 @@ def main() -> int:
     """Run, check, report; return 1 where a page is wrong."""
     parser = arguments()
     options = parser.parse_args()
-    watch, book = Stopwatch(), Book.find(use_cache=not options.no_cache, jobs=options.jobs)
+    watch = Stopwatch()
+    book = Book.find(use_cache=not options.no_cache, jobs=options.jobs)
     results = book.run(book.pages(options.only), progress)
     if not results:
         parser.error(f"no page ends with {' or '.join(options.only)}")
     if options.update:
         checked = book.run(rewrite(book, results))
-        # what ran before its text was rewritten is not run again, and has run all the same
+        # What ran before its text was rewritten is not run again, and has run all the same.
         results = {name: replace(result, cached=results[name].cached) for name, result in checked.items()}
     for result in results.values():
         for problem in [*result.report, *(result.advice if options.lint else [])]:
@@ -45,6 +46,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def _write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:
+    # The room that makes notebooks is loaded only where some are asked for.
     from galley.show import notebook_of_page
     from galley.show.site import write
 

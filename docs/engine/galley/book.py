@@ -38,6 +38,7 @@ class Result:
     @property
     def by_block(self) -> dict[int, dict]:
         """What each block gave, by the line of its first code line."""
+        # A run that ended at a failing block has fewer outcomes than steps.
         pairs = zip(self.page.steps, self.steps, strict=False)
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
 
@@ -49,6 +50,7 @@ class Result:
         by_block = self.by_block if built else {}
         for block in built:
             printed = by_block.get(block.line, {}).get("stdout")
+            # The other lines stay, empty, so that lines below keep their numbers.
             if block.output_span and printed:
                 outputs |= dict.fromkeys(range(*block.output_span), "")
                 outputs[block.output_span[0]] = f"\n{printed.strip()}\n"
@@ -139,16 +141,19 @@ class Book:
     def pages(self, only: Iterable[str] = ()) -> dict[str, str]:
         """Return name and text of every page, or of those whose path ends with one of `only`."""
         texts = {}
+        # str.endswith takes a tuple alone.
         wanted = tuple(only)
         for path in sorted(self.docs.rglob("*.*")):
             name = path.relative_to(self.root).as_posix()
             if self._is_page(path) and (not wanted or name.endswith(wanted)):
+                # Bytes that are no UTF-8 are a problem of the page, at their line.
                 texts[name] = path.read_text(encoding="utf-8", errors="replace")
         return texts
 
     def _is_page(self, path: Path) -> bool:
         inside = path.relative_to(self.docs).as_posix()
-        hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
+        # Jupyter keeps copies in a folder that is hidden.
+        hidden = "/." in f"/{inside}"
         return path.suffix in (".md", notebook.SUFFIX) and not hidden and not inside.startswith(self.excluded)
 
     def run(
@@ -175,6 +180,7 @@ class Book:
 
     def read(self, name: str, text: str) -> Page:
         """Return a page; as long as its text is the same, it is read once."""
+        # A server reads all pages at each edit, and one of them has changed.
         if name not in self._read or self._read[name].source != text:
             self._read[name] = notebook.read(name, text)
         return self._read[name]
@@ -196,6 +202,7 @@ class Book:
         for job in waiting:
             job.expected = times.get(job.filename)
 
+        # Each result is stored as it comes, so that an interrupt loses only what still runs.
         def finished(job: Job) -> None:
             self.remember(job)
             times[job.filename] = round(job.seconds, 3)
@@ -210,12 +217,14 @@ class Book:
         """Give `jobs` the results that are remembered and call `done` with them; return those that must run."""
         waiting = []
         for job in jobs:
-            kept = self.result_cache.get(self.result_cache.key(job.steps)) if self.use_cache and job.steps else None
-            if job.steps and kept is None:
+            entry = self.result_cache.get(self.result_cache.key(job.steps)) if self.use_cache and job.steps else None
+            if job.steps and entry is None:
                 waiting.append(job)
-            else:
-                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
-                done(job)
+                continue
+            # A page without steps gives nothing, and is done.
+            job.results = entry["steps"] if entry else []
+            job.needs = entry["needs"] if entry else []
+            done(job)
         return waiting
 
     def remember(self, job: Job) -> None:
@@ -230,15 +239,15 @@ class Book:
         return [self._step(step) for step in page.steps]
 
     def _step(self, step: Block | Number | Displayed) -> dict:
-        if isinstance(step, Block):
-            kind, lang, code = "block", step.lang, step.code
-            options = {name: value for name, value in step.options.items() if name in RUN_OPTIONS}
-            limit = float(step.options.get("limit", self.limit))
-        elif isinstance(step, Displayed):
-            kind, lang, code, options, limit = step.kind, "", step.body, {"tex": step.tex}, self.limit
-        else:
-            kind, lang, code, options, limit = "number", "", step.body, {}, self.limit
-        return {"kind": kind, "lang": lang, "code": code, "line": step.line, "options": options, "limit": limit}
+        common = {"line": step.line, "limit": self.limit}
+        if isinstance(step, Displayed):
+            return common | {"kind": step.kind, "lang": "", "code": step.body, "options": {"tex": step.tex}}
+        if isinstance(step, Number):
+            return common | {"kind": "number", "lang": "", "code": step.body, "options": {}}
+        # The other options change what a page shows, and an edit of one runs nothing again.
+        options = {name: value for name, value in step.options.items() if name in RUN_OPTIONS}
+        limit = float(step.options.get("limit", self.limit))
+        return common | {"kind": "block", "lang": step.lang, "code": step.code, "options": options, "limit": limit}
 
     def state(self) -> str:
         """Return a digest of the project: of all files of the book and its sources."""
@@ -255,11 +264,13 @@ class Book:
         """Note where more assertions run than are recorded; fewer are a problem of the page."""
         before = self.recorded()
         counted = {name: max(result.asserts, before.get(name, 0)) for name, result in results.items()}
+        # Pages that did not run now keep their number; those that are gone lose it.
         counts = {name: n for name, n in sorted((before | counted).items()) if n and (self.root / name).exists()}
         if counts != before:
             self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
 
     def _check(self, results: dict[str, Result]) -> None:
+        # A link is judged by the text of the page that it leads to, as this run has read it.
         anchors = Anchors({self.root / name: result.page for name, result in results.items()})
         recorded = self.recorded()
         self.surroundings = self._surroundings()
@@ -270,6 +281,7 @@ class Book:
                 *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
+            # In a notebook a message names cells, not lines of the Markdown that it was read as.
             placed = [replace(problem, message=notebook.placed(result.page, problem.message)) for problem in problems]
             placed.sort(key=lambda problem: problem.line)
             result.problems = [problem for problem in placed if not problem.lint]
@@ -278,6 +290,7 @@ class Book:
     def _own_problems(self, result: Result) -> list[Problem]:
         """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
         quoted = (block.options["source"] for block in result.page.blocks if "source" in block.options)
+        # The files that the page quotes lie outside of docs, so that `surroundings` does not know them.
         sources = [digest_of(self.root / where.partition(":")[0]) for where in quoted]
         key = digest(
             "problems", self.surroundings, result.page.source, result.page.text, result.outcome_digest, *sources
@@ -297,6 +310,7 @@ class Book:
         paths = list(self.docs.rglob("*"))
         pages = {path for path in paths if self._is_page(path)}
         files = contents(self.root, [*({*paths} - pages), *self.root.glob("*.*"), self.bibliography])
+        # Of the pages their names count: whether one exists is asked of a link or a citation.
         return digest(engine_digest(), files, *sorted(path.as_posix() for path in pages))
 
 

@@ -28,6 +28,7 @@ def progress(result: Result) -> None:
 
 def summary(results: dict[str, Result], watch: Stopwatch) -> str:
     """Return one line: what ran, what was remembered, what is wrong."""
+    # A page without steps counts as cached and needs no run, so it is in neither number.
     ran = sum(not result.cached for result in results.values())
     cached = sum(result.cached and bool(result.steps) for result in results.values())
     waiting = sum(result.waits for result in results.values())

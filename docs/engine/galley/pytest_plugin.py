@@ -17,7 +17,7 @@ from galley.read.notebook import SUFFIX
 from galley.update import rewrite
 
 BOOK = pytest.StashKey[Book]()
-LEARNED = pytest.StashKey[dict[str, dict]]()
+SHARED = pytest.StashKey[dict[str, dict]]()  # for each kind, what this process knows by name
 DAY = 24 * 3600.0
 
 
@@ -30,11 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Open the book of the project under test, where there is one."""
-    config.stash[LEARNED] = {}
-    try:
+    config.stash[SHARED] = {}
+    # The plugin may be on in a project without a book, and collects nothing there.
+    with contextlib.suppress(FileNotFoundError):
         config.stash[BOOK] = Book.find(config.rootpath, use_cache=not config.getoption("--no-page-cache"))
-    except FileNotFoundError:
-        return
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "PageFile | None":
@@ -42,7 +41,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "PageFile 
     book = parent.config.stash.get(BOOK, None)
     if file_path.suffix not in (".md", SUFFIX) or book is None or not file_path.is_relative_to(book.docs):
         return None
-    if file_path.relative_to(book.root).as_posix() not in book.pages([file_path.relative_to(book.root).as_posix()]):
+    # Which Markdown of the folder is a page, the book decides.
+    name = file_path.relative_to(book.root).as_posix()
+    if name not in book.pages([name]):
         return None
     return PageFile.from_parent(parent, path=file_path)
 
@@ -65,6 +66,7 @@ class PageItem(pytest.Item):
     def runtest(self) -> None:
         """Raise PageError with a line for each problem."""
         book = self.config.stash[BOOK]
+        # All pages of the session at once, so that they run side by side.
         names = [i.path.relative_to(book.root).as_posix() for i in self.session.items if isinstance(i, PageItem)]
         result = results(self.config, names)[self.path.relative_to(book.root).as_posix()]
         if result.report:
@@ -92,30 +94,35 @@ def results(config: pytest.Config, names: Iterable[str]) -> dict[str, Result]:
 
 def shared(config: pytest.Config, kind: str, names: Iterable[str], make: Callable[[list[str]], dict]) -> dict:
     """Return a dictionary with these names; `make` gives those that no process of the session has made."""
-    learned, names = config.stash[LEARNED].setdefault(kind, {}), list(names)
-    if any(name not in learned for name in names):
-        with _turn(config, kind) as memory:
-            if memory and memory.exists():
-                learned |= pickle.loads(memory.read_bytes())
-            if missing := [name for name in names if name not in learned]:
-                learned |= make(missing)
-                if memory:
-                    memory.write_bytes(pickle.dumps(learned))
-    return learned
+    known = config.stash[SHARED].setdefault(kind, {})
+    names = list(names)
+    if any(name not in known for name in names):
+        with _turn(config, kind) as file:
+            # While this process waited for its turn, another may have made all of them.
+            if file and file.exists():
+                known |= pickle.loads(file.read_bytes())
+            if missing := [name for name in names if name not in known]:
+                known |= make(missing)
+                if file:
+                    file.write_bytes(pickle.dumps(known))
+    return known
 
 
 @contextlib.contextmanager
 def _turn(config: pytest.Config, kind: str) -> Iterator[Path | None]:
-    """Wait until no other process makes such things, and yield the file in which they are kept for this session."""
+    """Wait until no other process makes such things, and yield the file that has those of this session."""
+    # Only pytest-xdist gives this attribute to its workers; alone a process shares with nobody.
     worker = getattr(config, "workerinput", None)
     if worker is None:
         yield None
         return
+    # A dependency of the tests alone, and of them only where several processes run.
     from filelock import FileLock
 
     sessions = config.stash[BOOK].folder / "sessions"
     folder = sessions / worker["testrunuid"]
     folder.mkdir(parents=True, exist_ok=True)
+    # No session removes its own folder, since it does not know which of its processes is the last.
     for old in sessions.iterdir():
         if old.stat().st_mtime < time.time() - DAY:
             shutil.rmtree(old, ignore_errors=True)

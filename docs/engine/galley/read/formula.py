@@ -32,17 +32,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-FORMULA = re.compile(r"\$\$(?P<tex>.+?)\$\$(?P<gap>[.,;]?[\s>]*)(?P<comment><!--\s*formula\b.*?-->)?", re.S)
-ANY = re.compile(r"<!--\s*formula\b.*?-->", re.S)
+# Between a formula and its comment may stand what ends the sentence, blank lines, and the > of a quote.
+FORMULA = re.compile(r"\$\$(?P<tex>.+?)\$\$[.,;]?[\s>]*(?P<comment><!--\s*formula\b.*?-->)?", re.S)
+# A comment that only begins like one is found too, so that a misspelled kind is refused and not overlooked.
+ANY_COMMENT = re.compile(r"<!--\s*formula\b.*?-->", re.S)
 COMMENT = re.compile(
     r"<!--\s*formula(?:\s+(?P<kind>checked|reason)(?:\s+(?P<digest>[0-9a-f]{6}))?)?\s*:\s*(?P<body>.*?)\s*-->", re.S
 )
 SYMBOL = r"[A-Za-z]|\\[A-Za-z]+"
-CALLED = re.compile(rf"\(\s*((?:{SYMBOL})(?:\s*,\s*(?:{SYMBOL}))*)\s*\)$")
-BELOW = re.compile(rf"_((?:{SYMBOL})|\{{\s*(?:{SYMBOL})(?:[\s,]*(?:{SYMBOL}))*\s*\}})$")
-EACH = re.compile(r"([^=]+?)\s+(in|runs)\s+(.+)", re.S)
-BOUND = re.compile(r"([^=]*?)\s*(:?=)\s*(.+)", re.S)
-GIVEN = {"np", "some"}  # what each binding may use besides the page's own names
+ARGUMENTS = re.compile(rf"\(\s*((?:{SYMBOL})(?:\s*,\s*(?:{SYMBOL}))*)\s*\)$")
+SUBSCRIPTS = re.compile(rf"_((?:{SYMBOL})|\{{\s*(?:{SYMBOL})(?:[\s,]*(?:{SYMBOL}))*\s*\}})$")
+# No = stands before the `in` of a range: `a = [n for n in rows]` has one too, and binds a value.
+RANGE_ITEM = re.compile(r"([^=]+?)\s+(in|runs)\s+(.+)", re.S)
+VALUE_ITEM = re.compile(r"([^=]*?)\s*(:?=)\s*(.+)", re.S)
+PREDEFINED = {"np", "some"}  # what each binding may use besides the page's own names
 
 
 class Unreadable(ValueError):
@@ -78,32 +81,50 @@ class Displayed:
         """The page's names that the binding uses."""
         if self.kind == "checked":
             return _used(self.body, set())
-        used, own = set[str](), set[str]()
-        with contextlib.suppress(Unreadable):  # the check says what cannot be read
-            for item in items(self.body) if self.kind == "read" else ():
+        if self.kind != "read":
+            return set()
+        used, bound = set[str](), set[str]()
+        # The check of the formula names an item that cannot be read; here it only ends the list.
+        with contextlib.suppress(Unreadable):
+            for item in items(self.body):
                 name, subscripts, arguments = head(item)
-                used |= _used(item.expression, own | {identifier(part) for part in subscripts + arguments})
-                own |= set() if item.how == "runs" else {identifier(name)}
+                parameters = {identifier(part) for part in subscripts + arguments}
+                used |= _used(item.expression, bound | parameters)
+                # What an index runs over is known to the sums of the formula alone, and to no later expression.
+                if item.how != "runs":
+                    bound.add(identifier(name))
         return used
 
 
 def displayed(text: str, line: int) -> Iterator[Displayed]:
     """Yield the displayed formulas of Markdown that begins at `line`, with their comments; then lost ones."""
     line_of = lambda at: line + text.count("\n", 0, at)  # noqa: E731
-    lost = {comment.start(): comment for comment in ANY.finditer(text)}
+    # A comment counts as lost until a formula directly above it claims it.
+    lost = {comment.start(): comment for comment in ANY_COMMENT.finditer(text)}
     for match in FORMULA.finditer(text):
         formula = Displayed(_unquoted(match["tex"]).strip(), line_of(match.start()))
         if match["comment"]:
             begin, end = match.span("comment")
-            formula.line, formula.span = line_of(begin), (line_of(begin) - 1, line_of(end))
-            comment = COMMENT.fullmatch(match["comment"])
-            formula.kind = comment["kind"] or "read" if comment else "unreadable"
-            formula.body = _unquoted(comment["body"]) if comment else match["comment"]
-            formula.digest = (comment["digest"] or "") if comment else ""
+            # Problems are reported at the comment, where a binding is mended; without one, at the formula.
+            formula.line = line_of(begin)
+            formula.span = (line_of(begin) - 1, line_of(end))
+            _read_comment(formula, match["comment"])
             lost.pop(begin, None)
         yield formula
     for comment in lost.values():
         yield Displayed("", line_of(comment.start()), "lost", comment[0])
+
+
+def _read_comment(formula: Displayed, comment: str) -> None:
+    """Note in a formula what its comment says; one that cannot be read is kept whole, for the check to quote."""
+    match = COMMENT.fullmatch(comment)
+    if not match:
+        formula.kind = "unreadable"
+        formula.body = comment
+        return
+    formula.kind = match["kind"] or "read"
+    formula.body = _unquoted(match["body"])
+    formula.digest = match["digest"] or ""
 
 
 def digest(tex: str) -> str:
@@ -113,12 +134,13 @@ def digest(tex: str) -> str:
 
 def items(body: str) -> Iterator[Item]:
     """Yield the items of a binding."""
+    # A semicolon divides items where a space or the end follows it; any other is part of an item.
     for text in filter(None, (part.strip() for part in re.split(r";(?:\s+|$)", body))):
         if match := re.fullmatch(r"(within|any|tight|spare)\b(.*)", text, re.S):
             yield Item(match[1], "", match[2].strip())
         elif match := re.fullmatch(r"from \S+ import (\w+)", text):
             yield Item("import", match[1], text)
-        elif match := EACH.fullmatch(text) or BOUND.fullmatch(text):
+        elif match := RANGE_ITEM.fullmatch(text) or VALUE_ITEM.fullmatch(text):
             yield Item(match[2], match[1], match[3])
         else:
             raise Unreadable(f"cannot read {text!r}: bind a name by NAME = EXPRESSION, a result by = EXPRESSION")
@@ -126,21 +148,28 @@ def items(body: str) -> Iterator[Item]:
 
 def head(item: Item) -> tuple[str, list[str], list[str]]:
     r"""Split `B_h(\Delta)` into the name of a function, its subscripts and arguments, if the expression uses them."""
-    name, used, parts_of = item.name, _used(item.expression, set()), []
-    for pattern in (CALLED, BELOW) if item.how == "=" else ():
-        match = pattern.search(name)
-        parts = re.findall(SYMBOL, match[1]) if match else []
-        if match and any(identifier(part) in used for part in parts):
-            name = name[: match.start()].strip()
-            parts_of.append(parts)
-        else:
-            parts_of.append([])
-    arguments, subscripts = parts_of or ([], [])
+    if item.how != "=":
+        return item.name, [], []
+    used = _used(item.expression, set())
+    # The arguments stand behind the subscripts, and both patterns look at the end of the name.
+    name, arguments = _split_parameters(ARGUMENTS, item.name, used)
+    name, subscripts = _split_parameters(SUBSCRIPTS, name, used)
     return name, subscripts, arguments
+
+
+def _split_parameters(pattern: re.Pattern, name: str, used: set[str]) -> tuple[str, list[str]]:
+    """Split off the symbols that `pattern` finds at the end of a name; it is whole where the expression uses none."""
+    match = pattern.search(name)
+    symbols = re.findall(SYMBOL, match[1]) if match else []
+    # The subscript of `W_Q` is part of a name, since no expression computes with Q.
+    if match and any(identifier(symbol) in used for symbol in symbols):
+        return name[: match.start()].strip(), symbols
+    return name, []
 
 
 def identifier(tex: str) -> str:
     """Return the Python name under which later expressions find what is bound to this."""
+    # What Python cannot spell, such as `q^K`, becomes `_`: the formula knows it, and no expression needs it.
     plain = re.sub(r"\\(?:mathrm|mathbf|mathbb|text|operatorname)|[\\{}\s]", "", tex).replace("'", "_prime")
     return plain if plain.isidentifier() else "_"
 
@@ -151,16 +180,21 @@ def short(text: str) -> str:
     return flat if len(flat) <= 120 else f"{flat[:117]}..."
 
 
-def _used(expression: str, own: set[str]) -> set[str]:
+def _used(expression: str, known: set[str]) -> set[str]:
+    """Return the names that an expression takes from the page, beside those that are `known`."""
     try:
+        # The parentheses let it go over several lines, and the line end keeps a Python comment from hiding the last.
         nodes = list(ast.walk(ast.parse(f"({expression}\n)", mode="eval")))
     except SyntaxError:
-        return set()  # running it says so
+        # The error is reported where the expression is evaluated.
+        return set()
     names = [node for node in nodes if isinstance(node, ast.Name)]
+    # What a lambda or a comprehension binds is its own.
     stored = {node.arg for node in nodes if isinstance(node, ast.arg)}
     stored |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return {name.id for name in names} - stored - own - set(dir(builtins)) - GIVEN
+    return {name.id for name in names} - stored - known - set(dir(builtins)) - PREDEFINED
 
 
 def _unquoted(text: str) -> str:
+    """Return a text without the > of a Markdown quote at the head of each line."""
     return re.sub(r"^\s*>\s?", "", text, flags=re.M)

@@ -22,25 +22,32 @@ POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "bill
 COUNTS = {word: n for n, word in enumerate(UNITS, 1)} | {word: 10 * n for n, word in enumerate(TENS, 2)}
 PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 
+# A comma groups digits by threes alone: the `1,2` of a list are two numbers.
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 SIGN = r"[-+−]"
 EXPONENT = rf"(?:[eE]{SIGN}?\d+)"
 DECIMAL = rf"(?:{DIGITS}(?:\.\d+)?|\.\d+){EXPONENT}?"
 TEN_TO = r"10⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"
+# Powers of ten come first, since a decimal would take their 10. NumPy ends a whole float by a dot, as in `[1. 2.]`.
 PRINTED = re.compile(rf"(?<![\w.]){SIGN}?(?:{TEN_TO}|(?:{DECIMAL})(?:\.(?=[\s\],)]|$))?)", re.M)
 POWER = r"(?:\d+[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+# What goes on with another slash or digit, such as a date, is no fraction.
 FRACTION = rf"(?:\d+/\d+(?![\d/])|\d*[{''.join(VULGAR)}])"
+# A letter scales a number where it ends a word: that of `7B` does, and that of `7Bits` does not.
 WRITTEN = rf"{SIGN}?(?:{POWER}|{FRACTION}|(?:{DECIMAL})(?:[kKMBGT](?![^\W_])|\s(?:thousand|million|billion)\b)?)"
 COUNT_WORD = rf"(?:(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS[:9])}))?|{'|'.join(UNITS)})"
 LARGE_WORD = rf"(?:(?:(?:an?|{COUNT_WORD})\s+)?(?:{'|'.join(POWERS)}))"
 PART_WORD = rf"(?:(?:(?:an?|one|two|three|four)\s+)?(?:{'|'.join(PARTS)})s?)"
 WORD = rf"(?:\b(?:twice|double|{PART_WORD}|{LARGE_WORD}|{COUNT_WORD})\b)"
+# What ends a text begins where neither a word nor a number is already under way.
 LAST = re.compile(rf"(?:(?<![\w.,]){WRITTEN}\s?[%°×]?|(?i:{WORD}))$")
-# In a sentence a number that belongs to a name (GPT-2, T5, float32) is none, and one with a unit is.
+# In a sentence a number that belongs to a name (GPT-2, T5, float32) is none, and one with a unit is; none begins in
+# the middle of a decimal, a fraction or a group of thousands.
 SENTENCE = re.compile(rf"(?<![^\W_])(?<![.\d/])(?<!\d,)(?<![A-Za-z][-−]){WRITTEN}(?:ms|s|x|th|[KMG]i?B)?(?![^\W_])")
 
 _MEASURED = "as|the|that|its|of|more|less|fewer|longer|shorter|larger|smaller|slower|faster|higher|lower|better|worse"
 _ABOUT = "than|about|around|nearly|almost|roughly|most|least|under|over|by|to|below|above|only|just|some|every"
+# Words are a number to check where they claim a measure (`three times as long`, `about half of`), or are above ten.
 CLAIM = re.compile(
     rf"\b(?:(?:(?!one\b){COUNT_WORD}|{LARGE_WORD})\s+times\s+(?:{_MEASURED})|(?:twice|double)\s+(?:{_MEASURED})"
     rf"|(?:{_ABOUT})\s+(?:an?\s+|one\s+)?(?:{'|'.join(PARTS)})\s+(?:of|the|as|its)"
@@ -71,18 +78,21 @@ def read(text: str) -> Written:
         base, power = re.match(r"(-?\d+)(.*)", plain).groups()  # type: ignore[union-attr]
         return Written(text, *_exact(float(base) ** int(power.translate(RAISED))))
     if vulgar := re.fullmatch(rf"(-?)(\d*)([{''.join(VULGAR)}])", plain):
-        return Written(text, *_exact((float(vulgar[2] or 0) + VULGAR[vulgar[3]]) * (-1 if vulgar[1] else 1)))
+        sign = -1 if vulgar[1] else 1
+        return Written(text, *_exact(sign * (float(vulgar[2] or 0) + VULGAR[vulgar[3]])))
     if fraction := re.fullmatch(r"([-+]?\d+)/(\d+)", plain):
         return Written(text, *_exact(int(fraction[1]) / int(fraction[2])))
     plain, _, word = plain.partition(" ")
     scale = POWERS[word] if word else SCALES.get(plain[-1:], 1.0)
     mantissa, _, exponent = plain.rstrip("".join(SCALES)).lower().partition("e")
+    # The power of ten of the last digit, which half a unit of it goes by.
     power = int(exponent or 0) - len(mantissa.partition(".")[2])
     return Written(text, float(f"{mantissa}e{exponent or 0}") * scale, 0.5 * 10.0**power * scale)
 
 
 def last(text: str) -> str:
     """Return the number that ends `text`, or nothing."""
+    # No number is written in more characters, so the rest of the text need not be searched.
     match = LAST.search(text[-80:])
     return match[0] if match else ""
 
@@ -112,19 +122,22 @@ class Tolerance:
 
 
 def _exact(value: float) -> tuple[float, float]:
+    """Return a value without rounded digits, and a millionth of it as its half unit."""
     return value, abs(value) * 1e-6
 
 
 def _word(text: str) -> tuple[float, float]:
     """A count is rounded as digits are; parts and doubles are said of what is within a tenth of them."""
-    parts = [word.rstrip("s") if word.rstrip("s") in PARTS else word for word in re.split(r"[\s-]+", text)]
-    if parts[-1] in ("twice", "double"):
+    numerals = [word.rstrip("s") if word.rstrip("s") in PARTS else word for word in re.split(r"[\s-]+", text)]
+    last_word = numerals[-1]
+    if last_word in ("twice", "double"):
         return 2.0, 0.2
-    if parts[-1] in PARTS:
-        value = COUNTS.get(parts[0], 1) / PARTS[parts[-1]]
+    if last_word in PARTS:
+        value = COUNTS.get(numerals[0], 1) / PARTS[last_word]
         return value, 0.1 * value
-    value = float(sum(COUNTS.get(word, 0) for word in parts)) or 1.0
-    if parts[-1] in POWERS:
-        value *= POWERS[parts[-1]]
+    # `forty-two` is the sum of its words; where none counts, as in `a dozen`, it is one.
+    value = float(sum(COUNTS.get(word, 0) for word in numerals)) or 1.0
+    if last_word in POWERS:
+        value *= POWERS[last_word]
         return value, 0.05 * value
     return value, 0.5

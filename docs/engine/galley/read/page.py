@@ -7,20 +7,26 @@ from dataclasses import dataclass, field
 from galley.read import number
 from galley.read.formula import Displayed, displayed
 
+# An info string holds no backtick: a line such as ```code``` is a sentence with code in it.
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
 OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
 IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
-NO_IMAGE = re.compile(r"^\s*!\[(?P<alt>.*)\]\((?P<src>figures/[^)\s]+)\)\s*$")  # meant for one, and is none
+# What is meant for an image line, and is refused: a file that is no SVG, or words that hold brackets.
+NO_IMAGE = re.compile(r"^\s*!\[(?P<alt>.*)\]\((?P<src>figures/[^)\s]+)\)\s*$")
 REGION_OPEN, REGION_CLOSE = "<!-- output -->", "<!-- /output -->"
 BUILT_OPEN = "<!-- output: built -->"  # of Markdown that the file does not hold
 OPENINGS = (REGION_OPEN, BUILT_OPEN)
 BOUND = re.compile(r"<!--\s*(?P<operator>=|<=|>=|<|>|cite:|given)\s*(?P<body>.*?)\s*-->")
 HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{:?\s*#(?P<anchor>[\w.-]+)\s*\})?\s*#*\s*$")
+# The label of a link may hold brackets of its own, as that of a footnote or of an interval does.
 LINK = re.compile(r"(?<!\\)\[(?P<label>(?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 DISPLAY = re.compile(r"\$\$(?P<tex>.+?)\$\$", re.S)
+# No space touches the dollars from within, and no letter or digit from without: two prices are no formula.
 INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\$(?![\w$])")
+# As many backticks close a span as open it; it ends with its paragraph, so that a stray one hides no number below.
 CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<!`)(?P=ticks)(?!`)", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
+# Languages of a fence that a reader takes for Python, in any spelling; those that run are `python` and `pycon`.
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 TOLERANCES = ("rtol", "atol", "residue", "factor")
 RUN_OPTIONS = {"raises", "standalone", "data"}  # what the worker gets: a change of these runs the page again
@@ -59,7 +65,7 @@ class Block:
     output: str | None = None
     output_span: tuple[int, int] | None = None
     output_is_markdown: bool = False
-    output_is_built: bool = False  # put in when the page is shown; its file holds other words there
+    output_is_built: bool = False  # put in when the page is shown; its file has a placeholder
     figures: list[Figure] = field(default_factory=list)
 
     @property
@@ -144,6 +150,8 @@ def parse(text: str) -> Page:
 
 
 class _Reader:
+    """Reads a page line by line; `options` are those that wait for their block, `last` what an output belongs to."""
+
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
         self.page = Page(text, self.lines, [], [], [], [], [], [], 0, [], text)
@@ -153,16 +161,17 @@ class _Reader:
 
     def read(self) -> Page:
         for n, line in enumerate(self.lines):
+            # What replaces bytes that are no UTF-8 when a file is decoded.
             if "\ufffd" in line:
                 self._problem(n, "this line is not UTF-8 text")
-        i = prose = self.page.meta_lines = self._front_matter()
-        while i < len(self.lines):
-            # prose is read when it ends, since a formula or a binding may go over several lines
-            end, next_prose = self._element(i)
+        start = prose = self.page.meta_lines = self._front_matter()
+        while start < len(self.lines):
+            # Prose is read when it ends, since a formula or a binding may go over several lines.
+            end, next_prose = self._element(start)
             if next_prose is not None:
-                self._prose(prose, i)
+                self._prose(prose, start)
                 prose = next_prose
-            i = end
+            start = end
         self._prose(prose, len(self.lines))
         return self.page
 
@@ -178,22 +187,24 @@ class _Reader:
         if options := OPTIONS.match(line):
             self._read_options(start, options["options"])
             return start + 1, start + 1
-        if self.last is not None and (image := IMAGE.match(line)):
-            # the numbers of a caption are read as those of prose
+        image = IMAGE.match(line)
+        if image and self.last is not None:
+            # The caption is prose too, so that its numbers are read.
             return self._figure(start, image), start + 1
         return self._prose_line(start), None
 
     def _prose_line(self, start: int) -> int:
         """Return the line after a line of prose, or after a comment that begins on it."""
         line = self.lines[start]
-        if self.last is not None and (image := NO_IMAGE.match(line)):
+        image = NO_IMAGE.match(line)
+        if image and self.last is not None:
             self._problem(start, _refused_image(image))
             return start + 1
         end = self._comment(start)
         if end > start:
             return end
         if line.strip():
-            # a sentence stands between: what follows no longer belongs to the block above it
+            # A sentence stands between: what follows no longer belongs to the block above it.
             self.last = None
             self._dangling_options()
         return start + 1
@@ -205,15 +216,18 @@ class _Reader:
         if self.lines[0].strip() != "---":
             return 0
         ends = (n for n, line in enumerate(self.lines[1:], 1) if line.strip() == "---")
+        # Front matter that is never closed is none: the page begins at its first line.
         return next(ends, -1) + 1
 
     def _read_options(self, index: int, body: str) -> None:
         try:
             options = shlex.split(body)
         except ValueError as error:
-            return self._problem(index, f"cannot read the block's options: {error}")
-        self.options = {name: value for name, _, value in (word.partition("=") for word in options)}
+            self._problem(index, f"cannot read the block's options: {error}")
+            return
+        self.options = {name: value for name, _, value in (option.partition("=") for option in options)}
         self.options_line = index
+        # A wrong option is left out, so that what works with it later meets only values that it can use.
         for name, value in list(self.options.items()):
             if wrong := _wrong_option(name, value):
                 self._problem(index, wrong)
@@ -221,12 +235,16 @@ class _Reader:
         for name in self.options.keys() - OPTIONS_OF_A_BLOCK:
             known = ", ".join(sorted(OPTIONS_OF_A_BLOCK))
             self._problem(index, f"unknown block option {name!r}; there are {known}")
-        return None
 
     def _dangling_options(self) -> None:
+        """Refuse options that no block has taken up."""
         if self.options_line is not None:
             self._problem(self.options_line, "block options must stand directly above a python fence")
-        self.options, self.options_line = {}, None
+        self._forget_options()
+
+    def _forget_options(self) -> None:
+        self.options = {}
+        self.options_line = None
 
     def _figure(self, start: int, image: re.Match) -> int:
         """Read the caption with the figure; another figure may follow it."""
@@ -240,6 +258,7 @@ class _Reader:
 
     def _comment(self, start: int) -> int:
         """Return the line after a comment that begins on this line and ends on a later one: no code in it runs."""
+        # A comment that is shown in a code span is none.
         line = CODE_SPAN.sub("", self.lines[start])
         if line.rfind("<!--") <= line.rfind("-->"):
             return start
@@ -250,6 +269,8 @@ class _Reader:
         return end + 1
 
     def _fence(self, start: int, fence: re.Match) -> int:
+        """Read a fenced block of any language, and return the line after it."""
+        # Exactly as many ticks as open a fence close it, as in the superfences extension that shows the page.
         close = re.compile(rf"^[ \t]*{fence['ticks']}\s*$")
         ends = (n for n in range(start + 1, len(self.lines)) if close.match(self.lines[n]))
         end = next(ends, None)
@@ -258,19 +279,11 @@ class _Reader:
             return len(self.lines)
         indent = len(fence["indent"])
         body = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in self.lines[start + 1 : end]]
-        lang, *words = fence["info"].split() or [""]
+        lang = next(iter(fence["info"].split()), "")
         if lang == "output":
             self._output(start, end, "\n".join(body))
         elif lang in ("python", "pycon"):
-            if indent:
-                self._problem(start, "an indented fence does not run everywhere; put it at the margin")
-            if words:
-                advice = f"options stand in a comment above it: <!-- block: {' '.join(words)} -->"
-                self._problem(start, f"{' '.join(words)!r} behind {lang} says nothing; {advice}")
-            span = (start, end + 1)
-            self.last = Block(lang, "\n".join(body), start + 2, span, self.options, self.options_line)
-            self.page.blocks.append(self.last)
-            self.options, self.options_line = {}, None
+            self._block(start, end, fence, "\n".join(body))
         else:
             self.last = None
             self._dangling_options()
@@ -278,13 +291,29 @@ class _Reader:
                 self._problem(start, "this fence would be shown and never run; write python or pycon after its ticks")
         return end + 1
 
+    def _block(self, start: int, end: int, fence: re.Match, code: str) -> None:
+        """Note a block of Python, with the options above it."""
+        lang, *attributes = fence["info"].split()
+        if fence["indent"]:
+            self._problem(start, "an indented fence does not run everywhere; put it at the margin")
+        if attributes:
+            advice = f"options stand in a comment above it: <!-- block: {' '.join(attributes)} -->"
+            self._problem(start, f"{' '.join(attributes)!r} behind {lang} says nothing; {advice}")
+        # Its first line of code is the one below the fence, and lines count from 1.
+        self.last = Block(lang, code, start + 2, (start, end + 1), self.options, self.options_line)
+        self.page.blocks.append(self.last)
+        self._forget_options()
+
     def _output(self, start: int, end: int, body: str) -> None:
+        """Note what stands as the output of the block above."""
         if self.last is None or self.last.output is not None or self.last.figures:
             self._problem(start, "an output must stand right under the block that prints it, above its figures")
             return
-        self.last.output, self.last.output_span = body, (start + 1, end)
+        self.last.output = body
+        self.last.output_span = (start + 1, end)
 
     def _region(self, start: int) -> int:
+        """Read an output that is Markdown, and return the line after it."""
         ends = (n for n in range(start + 1, len(self.lines)) if self.lines[n].strip() == REGION_CLOSE)
         end = next(ends, None)
         if end is None:
@@ -292,8 +321,9 @@ class _Reader:
             return len(self.lines)
         body = "\n".join(self.lines[start + 1 : end])
         self._output(start, end, body.strip("\n"))
-        prose = (" " * len(line) if IMAGE.match(line) else line for line in body.split("\n"))
-        self._links(blank(CODE_SPAN, "\n".join(prose)), start + 1)
+        # Its links are checked as any other's; an image line is the figure of a block, and no link.
+        without_images = (" " * len(line) if IMAGE.match(line) else line for line in body.split("\n"))
+        self._links(blank(CODE_SPAN, "\n".join(without_images)), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
             self.last.output_is_built = self.lines[start].strip() == BUILT_OPEN
@@ -308,7 +338,7 @@ class _Reader:
             return
         self._headings(start, end)
         text = "\n".join(self.lines[start:end])
-        # each step blanks what it has read, so that no later one takes it for something else
+        # Each step blanks what it has read, so that no later one takes it for something else.
         bare = blank(CODE_SPAN, text)
         self._links(bare, start)
         self.page.displayed += displayed(bare, start + 1)
@@ -323,11 +353,13 @@ class _Reader:
                 self.page.headings.append((n + 1, len(heading["level"]), title, heading["anchor"]))
                 if "$" in CODE_SPAN.sub("", title):
                     self._problem(n, "a heading cannot hold a formula: tables of contents would show it twice")
+            # The reader of fences sees none behind the > of a quote.
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
 
     def _formulas(self, text: str, start: int) -> None:
         """Read the formulas of a text without code and comments, and refuse what is left that looks like one."""
+        # Displayed ones first, since a word in one may hold an inline formula of its own.
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
             for formula in pattern.finditer(text):
                 tex = re.sub(r"^\s*>\s?", "", formula["tex"], flags=re.M).strip()
@@ -344,6 +376,7 @@ class _Reader:
             self._problem(line, f"link to {html[1]} in Markdown, which is checked")
 
     def _bindings(self, bare: str, text: str, start: int) -> None:
+        # A comment that touches a number, code, bold words or a formula is meant for a binding.
         for comment in re.finditer(r"(?<=[\d`*$%°×])<!--.*?-->", bare, re.S):
             if not BOUND.fullmatch(comment[0]):
                 line = start + _line_in(bare, comment.start())
@@ -357,11 +390,15 @@ class _Reader:
             self.page.links.append(Link(line, link["label"], link["target"]))
 
     def _number(self, bound: re.Match, text: str, line: int) -> None:
-        before, operator = text[: bound.start()], bound["operator"].rstrip(":")
+        """Note a binding with what it belongs to, which is looked for in the text with its code and formulas."""
+        before = text[: bound.start()]
+        operator = bound["operator"].rstrip(":")
         body, _, why = bound["body"].partition(" # ")
         written = bound_token(before, operator)
+        # Start and end are columns of the line, counted from 0.
         begin = before.rfind("\n") + 1
-        start, end = len(before) - len(written) - begin, bound.end() - begin
+        start = len(before) - len(written) - begin
+        end = bound.end() - begin
         self.page.numbers.append(
             Number(written, operator, body.strip(), line, start, end, why.strip(), before[begin:][-160:])
         )
@@ -371,6 +408,7 @@ class _Reader:
 
 
 def _refused_image(image: re.Match) -> str:
+    """Return why a line that looks like a figure's is none."""
     if not image["src"].endswith(".svg"):
         return f"a drawn figure is an SVG: write {image['src'].rpartition('.')[0] or image['src']}.svg"
     return "a figure's words cannot hold brackets: say the range in words"
@@ -381,12 +419,14 @@ def bound_token(before: str, operator: str) -> str:
     marked = re.search(r"(?:`[^`\n]+`|\$[^$\n]+\$|\*\*[^*\n]+\*\*)$", before)
     if marked:
         return marked[0]
+    # Only these two may bind any word: a bound or a quotation needs a number.
     word = re.search(r"[^\W\d_][\w'\u2019-]*$", before) if operator in ("=", "given") else None
     return number.last(before) or (word[0] if word else "")
 
 
 def ticks(text: str) -> str:
     """Return a fence that `text` does not close."""
+    # Only a line that begins with three ticks or more can close a fence.
     return "`" * max([3, *(len(run) + 1 for run in re.findall(r"^[ \t]*(`{3,})", text, re.M))])
 
 
@@ -397,10 +437,12 @@ def is_caption(line: str) -> bool:
 
 
 def _wrong_option(name: str, value: str) -> str:
+    """Return what is wrong with an option of a block, or nothing."""
     if name in (*TOLERANCES, "limit"):
         try:
             size = float(value)
         except ValueError:
+            # What is no number is refused below, as a negative one is.
             size = -1.0
         if not 0 < size < float("inf"):
             return f"{name} must be a positive number, got {value!r}"

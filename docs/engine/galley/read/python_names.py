@@ -24,6 +24,7 @@ def of_module(code: str) -> Scope:
 
 
 def _read(nodes: Iterable[ast.AST]) -> Scope:
+    """Return the names of the scope that these nodes make up."""
     reader = _Reader()
     for node in nodes:
         reader.visit(node)
@@ -43,11 +44,13 @@ class _Reader(ast.NodeVisitor):
             self.scope.bound.add(node.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        # `x += 1` reads x before it binds it; the syntax tree marks its target as bound alone.
         if isinstance(node.target, ast.Name):
             self.scope.taken.add(node.target.id)
         self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
+        # `import a.b` binds a.
         self.scope.imported |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -59,6 +62,7 @@ class _Reader(ast.NodeVisitor):
     def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         self.scope.declared |= {*node.names}
 
+    # An except clause and the patterns of a match hold the names that they bind as strings, not as nodes.
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         self._bind(node.name)
         self.generic_visit(node)
@@ -76,6 +80,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._bind(node.name)
+        # Decorators and the annotation of the result are evaluated in the scope around.
         for outside in (*node.decorator_list, node.returns):
             if outside:
                 self.visit(outside)
@@ -91,6 +96,7 @@ class _Reader(ast.NodeVisitor):
         self._bind(node.name)
         for outside in (*node.decorator_list, *node.bases, *node.keywords):
             self.visit(outside)
+        # Also a name that the class binds itself: its methods do not see it, and take it from the scope around.
         self.scope.taken |= _read(node.body).taken
 
     def visit_ListComp(self, node: ast.ListComp) -> None:
@@ -110,17 +116,22 @@ class _Reader(ast.NodeVisitor):
             self.scope.bound.add(name)
 
     def _function(self, arguments: ast.arguments, body: Iterable[ast.AST]) -> None:
-        self.generic_visit(arguments)  # defaults and annotations belong to the scope around
+        """Read a function or a lambda: what its body takes and does not bind itself comes from around it."""
+        # Defaults and annotations belong to the scope around.
+        self.generic_visit(arguments)
         parameters = {node.arg for node in ast.walk(arguments) if isinstance(node, ast.arg)}
         inner = _read(body)
-        own = (parameters | inner.bound | inner.imported) - inner.declared
-        self.scope.taken |= inner.taken - own
+        # What is declared global or nonlocal is no local name, although the body may bind it.
+        local = (parameters | inner.bound | inner.imported) - inner.declared
+        self.scope.taken |= inner.taken - local
 
     def _comprehension(self, generators: list[ast.comprehension], results: list[ast.expr]) -> None:
-        first = generators[0].iter  # evaluated in the scope around
+        # What the first loop goes over is evaluated in the scope around, so that `[n for n in n]` takes n from there.
+        first = generators[0].iter
         self.visit(first)
         parts = [part for g in generators for part in (g.target, g.iter, *g.ifs) if part is not first]
         inner = _read([*parts, *results])
-        own = set[str]().union(*(_read([generator.target]).bound for generator in generators))
-        self.scope.taken |= inner.taken - own
-        self.scope.bound |= inner.bound - own  # those of a walrus
+        loop_variables = set[str]().union(*(_read([generator.target]).bound for generator in generators))
+        self.scope.taken |= inner.taken - loop_variables
+        # Any other name that it binds is that of a walrus, which belongs to the scope around.
+        self.scope.bound |= inner.bound - loop_variables

@@ -14,33 +14,38 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from galley.run.dependencies import digest
 from galley.run.result_cache import load, save
 
 ENGINE_AND_EXTENSIONS = Path(__file__).parents[2]  # with the book's own extensions, which lie beside the engine
-ROOM = 150_000_000  # bytes, three times what a book makes; what was not used for longest goes first
+MOST_BYTES = 150_000_000  # three times what a book makes; what was not used for longest goes first
 
 
 class ContentCache:
-    """A folder of values by key, and those that this process has met."""
+    """A folder of values by key, and in memory those that this process has read or made."""
 
     def __init__(self, folder: Path, use: bool = True) -> None:
-        self.folder, self.held = folder, {}
+        self.folder = folder
+        self.values: dict[str, Any] = {}
         self.use = use and not os.environ.get("GALLEY_FRESH")
 
     def get(self, key: str):
         """Return what was put under `key`, or None. It is shared: do not change it."""
-        path = self.folder / f"{key}.json"
-        if self.use and key not in self.held and (value := load(path)) is not None:
-            self.held[key] = value
-            with contextlib.suppress(OSError):
-                os.utime(path)
-        return self.held.get(key)
+        if self.use and key not in self.values:
+            path = self.folder / f"{key}.json"
+            value = load(path)
+            if value is not None:
+                self.values[key] = value
+                # The sweep goes by the time of the last use; another build may have swept the file away meanwhile.
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+        return self.values.get(key)
 
     def put(self, key: str, value) -> None:
         """Remember `value`, which JSON must be able to hold."""
-        self.held[key] = value
+        self.values[key] = value
         if self.use:
             save(self.folder / f"{key}.json", value)
 
@@ -48,12 +53,14 @@ class ContentCache:
         """Make room, and remove what a killed build left half written."""
         files = []
         for path in self.folder.glob("*"):
-            with contextlib.suppress(OSError):  # another build may sweep too
+            # Another build may sweep too, and remove a file between its listing and this look.
+            with contextlib.suppress(OSError):
                 files.append((path.stat().st_mtime, path.stat().st_size, path))
         total = 0
+        # The newest first: what no longer fits behind them was not used for longest.
         for _, size, path in sorted(files, reverse=True):
             total += size
-            if total > ROOM or path.suffix == ".part":
+            if total > MOST_BYTES or path.suffix == ".part":
                 path.unlink(missing_ok=True)
 
 
@@ -64,6 +71,7 @@ def engine_digest() -> str:
     It is that of the modules as they were loaded, so what a running server makes after an edit of the engine goes under
     the engine that made it.
     """
+    # A distribution's folder has name and version in its own name: `torch-2.13.0.dist-info`.
     folders = {Path(entry) for entry in sys.path if entry}
     installed = {path.name for folder in folders if folder.is_dir() for path in folder.glob("*.dist-info")}
     return digest(sys.version, *sorted(installed), contents(ENGINE_AND_EXTENSIONS, ENGINE_AND_EXTENSIONS.rglob("*.*")))
@@ -71,6 +79,7 @@ def engine_digest() -> str:
 
 def contents(root: Path, paths: Iterable[Path]) -> str:
     """Return a digest of files: their names below `root` and what is in them."""
+    # Bytecode is written by any run, and follows from the sources.
     files = sorted(path for path in paths if path.is_file() and "__pycache__" not in path.parts)
     return digest(*(f"{os.path.relpath(path, root)} {digest_of(path)}" for path in files))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-DOCSTRINGS = re.compile(r"__doc__|\b(?:getdoc|pydoc)\b")  # who looks at docstrings opens no file
+DOCSTRINGS = re.compile(r"__doc__|\b(?:getdoc|pydoc)\b")
 
 ENGINE_FOLDER = str(Path(__file__).parents[1])  # whose modules count as code too, where a page imports one
 Need = list[str]  # its kind, the file's name from the project's root, its digest, and for a module that of its text
@@ -27,19 +27,22 @@ class Files:
 
     def __init__(self, root: Path, sources: list[Path]) -> None:
         self.root, self.sources = root, sources
-        self.known: dict[tuple, str] = {}
+        self.digests: dict[tuple, str] = {}
 
     def needs(self, traces: Iterable[list], code: str) -> list[Need] | None:
         """Return what a page with this code needs, by the `traces` of its run; None if a file changed meanwhile."""
         notes: dict[tuple[str, str], None] = {}
         for kind, path, *stamp in traces:
+            # A file that is no longer as it was when the page opened it: the result belongs to neither state.
             if stamp and stamp != stamp_of(path):
                 return None
             notes[kind, path if kind in ("version", "program") else self._name(Path(path))] = None
         imported = [self._text(name) for kind, name in notes if kind == "code"]
+        # Who looks at a docstring opens no file, so the code tells: then the texts of the modules count.
         if any(DOCSTRINGS.search(text) for text in (code, *imported)):
             notes = {("whole" if kind in ("code", "head") else kind, name): None for kind, name in notes}
-        if notes.pop(("program", ""), "") is None:  # what another process imports is not seen
+        # What a program imports is not seen from here, so it may be any module. (A note has the value None.)
+        if notes.pop(("program", ""), "") is None:
             modules = (file for source in self.sources for file in sorted(source.rglob("*.py")))
             notes |= {("code", self._name(file)): None for file in modules}
         return [[kind, name, self.digest(kind, name), self.digest("whole", name)] for kind, name in notes]
@@ -49,24 +52,29 @@ class Files:
         return all(self._holds(*need) for need in needs)
 
     def _holds(self, kind: str, name: str, was: str, whole: str) -> bool:
-        """A module whose text is the same need not be parsed."""
-        return (kind in ("code", "head") and self.digest("whole", name) == whole) or self.digest(kind, name) == was
+        """Whether one file, folder or library is as it was."""
+        # A module whose text is the same need not be parsed.
+        if kind in ("code", "head") and self.digest("whole", name) == whole:
+            return True
+        return self.digest(kind, name) == was
 
     def digest(self, kind: str, name: str) -> str:
         """Return a digest of what counts of a file, a folder or a library; "" where it is missing."""
+        # Time and size are part of the key, so that an edit while a server runs is noticed.
         state = (kind, name, *stamp_of(self.root / name))
-        if state not in self.known:
+        if state not in self.digests:
             try:
-                self.known[state] = self._digest(kind, name)
+                self.digests[state] = self._digest(kind, name)
             except OSError:
-                self.known[state] = ""
-        return self.known[state]
+                self.digests[state] = ""
+        return self.digests[state]
 
     def _digest(self, kind: str, name: str) -> str:
         if kind == "version":
             return _version(name)
         path = self.root / name
         if kind in ("names", "modules"):
+            # Hidden files are of editors and tools, and `__pycache__` appears by itself.
             return digest(*sorted(entry.name for entry in path.iterdir() if not entry.name.startswith((".", "__py"))))
         if kind in ("code", "head"):
             return code_digest(self._text(name), with_head=kind == "head")
@@ -85,13 +93,15 @@ def code_digest(text: str, with_head: bool = False) -> str:
     """Return a digest of what a module does; `with_head`, of its own docstring too."""
     try:
         tree = ast.parse(text)
+    # Python before 3.12 raises ValueError for a text with null bytes.
     except (SyntaxError, ValueError):
         return digest(text)
     head = ast.get_docstring(tree, clean=False) if with_head else ""
-    return digest(head or "", ast.dump(_Silent().visit(tree)))
+    # A dump has no line numbers, so blank lines and comments change nothing.
+    return digest(head or "", ast.dump(_WithoutDocstrings().visit(tree)))
 
 
-class _Silent(ast.NodeTransformer):
+class _WithoutDocstrings(ast.NodeTransformer):
     """Takes the texts that stand alone out of a tree: docstrings, and what is like them."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:

@@ -8,6 +8,7 @@ from galley.run.smaller_svg import smaller
 
 HOUSE_STYLE = Path(__file__).with_name("house.mplstyle")
 INK = re.compile(r"(<text\b[^>]*\bfill: ?)#([0-9a-f]{6})\b")
+# A name that Matplotlib makes of a hash, where it is defined or referred to; some begin with the kind of the shape.
 HASHED = re.compile(r"(?<=[\"#])((?:C\w*_)?[a-z]?)[0-9a-f]{10}(?=[\")])")
 ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
 
@@ -17,6 +18,7 @@ def draw(figure, name: str) -> str:
     import matplotlib as mpl
 
     buffer = io.StringIO()
+    # Without a salt Matplotlib draws the names of shapes at random, and a date would differ at every build.
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     return tidy(buffer.getvalue(), name)
@@ -24,22 +26,30 @@ def draw(figure, name: str) -> str:
 
 def tidy(svg: str, name: str) -> str:
     """Return `svg` without what would clash with a page: global styles, repeated ids, sizes, black ink."""
+    # What stands before the root is the XML declaration of a file of its own.
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
-    # Matplotlib names equal images alike; nothing refers to them
+    # Matplotlib names equal images alike, which would repeat an id; nothing refers to them.
     svg = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", svg)
     svg = _number_hashes(svg)
+    # All figures of a page share one space of ids, so that each carries the name of its figure.
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
+    # Without a size of its own the drawing takes that of its place on the page; the viewBox keeps its form.
     head, rest = svg.split(">", 1)
     head = re.sub(r'\s(?:width|height)="[\d.]+(?:pt|px)?"', "", head)
-    ink = "" if " fill=" in head else ' fill="currentColor"'  # Matplotlib leaves black out, as SVG's default
+    # Matplotlib leaves black out, as SVG's default, and black would not be seen on a dark page.
+    ink = "" if " fill=" in head else ' fill="currentColor"'
     svg = head.replace("<svg", f'<svg id="{name}"{ink}', 1) + ">" + rest
+    # Its style sheet would hold for every drawing of the page.
     svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
     svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
-    svg = INK.sub(r"\1var(--ink-\2, #\2)", svg)  # letters need more contrast than lines: a theme may change their shade
+    # Letters need more contrast than lines: a theme may change their shade.
+    svg = INK.sub(r"\1var(--ink-\2, #\2)", svg)
+    # The font is the page's.
     svg = re.sub(r"font: (?:(\d+|bold|italic) )?([\d.]+)px [^;\"]+", _font, svg)
-    svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)  # the page's
+    svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)
+    # The last bits of a layout differ from run to run, and no eye sees more than hundredths.
     svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
     return smaller(re.sub(r"\s*\n\s*", "\n", svg))
 
@@ -51,6 +61,9 @@ def _number_hashes(svg: str) -> str:
 
 
 def _font(match: re.Match) -> str:
-    """Keep size and weight."""
-    style = {"italic": "font-style", None: ""}.get(match[1], "font-weight")
-    return f"font-size: {match[2]}px" + (f"; {style}: {match[1]}" if style else "")
+    """Return the size of a font, and its weight or slant, without its family."""
+    size = f"font-size: {match[2]}px"
+    if match[1] is None:
+        return size
+    style = "font-style" if match[1] == "italic" else "font-weight"
+    return f"{size}; {style}: {match[1]}"

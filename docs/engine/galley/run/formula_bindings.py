@@ -13,6 +13,7 @@ from galley.read.formula import Item, Unreadable, head, identifier, items, short
 from galley.read.tex import Derived, Node, Pattern, mutants, read, show, shown, tokens
 from galley.run.formula_values import CLOSE, Values, plain, same
 
+# How the text behind the first word of an item is read, for items that say how a formula is to hold.
 WAYS: dict[str, Callable] = {
     "within": float,
     "spare": int,
@@ -31,8 +32,9 @@ def faults(tex: str, body: str, scope: dict) -> list[str]:
         return list(_faults(read(tex, points[0][0]), points))
     except Unreadable as error:
         return [f"{error}; {ADVICE}"]
+    # A block further down may define the name: the worker tries again when it has run.
     except NameError:
-        raise  # a block further down may define it
+        raise
     except Exception as error:
         return [f"{type(error).__name__}: {error}; {ADVICE}"]
 
@@ -52,17 +54,20 @@ def _faults(statements: list[Node], points: list[tuple[dict, dict]]) -> Iterator
         if not _holds(statement, points):
             yield _where(statement, points)
             return
+    # A formula that holds is of no use where a wrong one would hold too.
     unnoticed = [
         f"the check would not notice {what} in {short(show(statement))}; choose other values"
         for statement in statements
         for what, mutant in mutants(statement, ways["any"])
         if _survives(mutant, points)
     ]
-    if len(unnoticed) != (spared := ways.get("spare", 0)):
+    spared = ways.get("spare", 0)
+    if len(unnoticed) != spared:
         yield from unnoticed
         if spared:
             yield f"{spared} changes are spared, and {len(unnoticed)} make no difference"
     for name in ways["any"]:
+        # Names worked out from this one keep their values, so only a formula in which it cancels still holds.
         moved = [({**bound, name: bound[name] + 1}, ways) for bound, ways in points]
         if not all(_holds(statement, moved) for statement in statements):
             yield f"this holds for some {shown(name)} alone, not for any"
@@ -74,6 +79,7 @@ def _holds(statement: Node, points: list[tuple[dict, dict]]) -> bool:
         return False
     if "tight" not in points[0][1] or set(statement.args[1::2]) <= EQUATIONS:
         return True
+    # The same sides as an equality: in a chain the strings are the relations.
     equality = Node("chain", tuple("~" if isinstance(part, str) else part for part in statement.args))
     equal = [np.all(Values(bound).truth(equality, ways.get("within", 0.0))) for bound, ways in points]
     return any(equal) and not all(equal)
@@ -84,16 +90,20 @@ def _right(statement: Node, bound: dict, ways: dict) -> bool:
     values, within = Values(bound), ways.get("within", 0.0)
     if "=" not in ways or (len(statement.args) > 1 and set(statement.args[1::2]) <= EQUATIONS):
         return bool(np.all(values.truth(statement, within, "tight" in ways)))
+    # For an inequality the binding says where it is true; for a lone expression, what it equals.
     result = values.of(statement.args[0]) if len(statement.args) == 1 else values.truth(statement)
     return same(result, ways["="], within or CLOSE)
 
 
 def _survives(mutant: Node, points: list[tuple[dict, dict]]) -> bool:
+    """Whether a changed formula still holds, so that nobody would notice the change."""
     try:
+        # A change may well divide by zero: that is noticed, and no warning of the page.
         with np.errstate(all="ignore"):
             return _holds(mutant, points)
     except Exception:
-        return False  # what cannot be worked out does not hold
+        # What cannot be worked out does not hold.
+        return False
 
 
 def _where(statement: Node, points: list[tuple[dict, dict]]) -> str:
@@ -119,7 +129,9 @@ def _points(rest: list[Item], scope: dict, bound: dict, ways: dict) -> Iterator[
     if item.how in WAYS:
         yield from _points(rest, scope, bound, ways | {item.how: WAYS[item.how](item.expression)})
     elif item.how == "import":
-        exec(item.expression, scope := dict(scope))
+        # The page's own names are left as they are.
+        scope = dict(scope)
+        exec(item.expression, scope)
         yield from _points(rest, scope, bound, ways)
     elif item.how == "runs":
         values = plain(_value(item.expression, scope))
@@ -136,7 +148,10 @@ def _meanings(item: Item, subscripts: list[str], arguments: list[str], scope: di
     if item.how == "in":
         yield from ((value, plain(value)) for value in _value(item.expression, scope))
     elif item.how == ":=":
-        follow = lambda local: _value(item.expression, scope | {identifier("".join(key)): local[key] for key in local})  # noqa: E731
+        # Within a sum the formula asks for it with the indices of the moment; elsewhere those of the binding hold.
+        def follow(local: dict):
+            return _value(item.expression, scope | {identifier("".join(key)): local[key] for key in local})
+
         yield follow({}), Derived(follow)
     elif subscripts or arguments:
         parameters = ", ".join(map(identifier, (*subscripts, *arguments)))
@@ -148,6 +163,7 @@ def _meanings(item: Item, subscripts: list[str], arguments: list[str], scope: di
 
 
 def _value(expression: str, scope: dict):
+    # The parentheses let an expression go over several lines, the line end lets it close with a Python comment.
     return eval(compile(f"({expression}\n)", "formula", "eval"), scope)
 
 
@@ -156,6 +172,7 @@ def _some():
     count = itertools.count()
 
     def some(*shape: int):
+        # A seed of its own makes each array unlike the last, and the same at every run.
         random = np.random.default_rng(next(count))
         return random.uniform(0.3, 1.7, shape) * random.choice([-1, 1], shape)
 

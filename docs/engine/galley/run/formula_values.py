@@ -27,6 +27,7 @@ class Values:
 
     def of(self, node: Node):
         """Return the value of a tree: a number or an array."""
+        # What needs more than the values of its parts, such as a sum over an index, has a method of its own.
         special = getattr(self, f"_{node.op}", None)
         if special:
             return special(*node.args)
@@ -37,15 +38,19 @@ class Values:
         return float(text) if "." in text else int(text)
 
     def _name(self, key: Key) -> Any:
-        for known in (self.local, self.bound, CONSTANTS):
-            if key in known:
-                value = known[key]
+        # Inside a sum its index hides what is bound to the same name, and that hides a constant such as e.
+        for values in (self.local, self.bound, CONSTANTS):
+            if key in values:
+                value = values[key]
                 return plain(value.call(self.local)) if isinstance(value, Derived) else value
         raise Unreadable(f"no value is bound to {shown(key)}")
 
     def _other(self, node: Node):
+        """Return another value of a name than its own, of the same type, for a mutant."""
         value = np.asarray(self.of(node))
-        return value + 1 if value.dtype.kind in "iu" else ~value if value.dtype.kind == "b" else value * 1.1
+        if value.dtype.kind in "iu":
+            return value + 1
+        return ~value if value.dtype.kind == "b" else value * 1.1
 
     def _call(self, name: Node, *arguments: Node):
         value = self._name(name.args[0])
@@ -53,15 +58,18 @@ class Values:
         return plain(call(*(self.of(argument) for argument in arguments)))
 
     def _index(self, base: Node, *subscripts: Node):
-        value, places = np.asarray(self.of(base)), [_whole(self.of(subscript)) for subscript in subscripts]
+        value = np.asarray(self.of(base))
+        places = [_whole(self.of(subscript)) for subscript in subscripts]
         if len(places) > value.ndim:
             raise Unreadable(f"{show(base)} has {value.ndim} axes, and {len(places)} subscripts")
+        # NumPy would count a negative one from the end, and the formula means no such thing.
         if any((place < 0).any() for place in places):
             raise IndexError(f"a subscript of {show(base)} is negative")
         return value[tuple(places)]
 
     def _pow(self, base: Node, exponent: Node):
         power = self.of(exponent)
+        # Of a matrix, e to a power is the matrix exponential, which NumPy lacks.
         if base == EULER and base.args[0] not in self.bound and np.ndim(power) == 2:
             import torch
 
@@ -69,6 +77,7 @@ class Values:
         value = self.of(base)
         if np.ndim(value) == 2:
             return np.linalg.matrix_power(value, power)
+        # NumPy refuses a negative whole power of whole numbers.
         return value ** (power if np.iscomplexobj(power) else np.asarray(power, float))
 
     def _chain(self, *parts) -> bool:
@@ -85,8 +94,11 @@ class Values:
         if np.ndim(values) != 1:
             raise Unreadable(f"bind {show(domain)} to the values that the {how} goes over")
         result = self._gather(how, [(index.args[0], values)], (), body)
-        own = self.of(index) if how == "softmax" else values
-        return result if np.ndim(own) else result[list(values).index(own)]  # of all weights, the one that is meant
+        if how != "softmax":
+            return result
+        # A softmax gives a weight for each value of its index: of these, the one that the formula means.
+        own = self.of(index)
+        return result if np.ndim(own) else result[list(values).index(own)]
 
     def _runs(self, key: Key):
         """Return what an index goes over, which is no single value that a sum around this one gives it."""
@@ -105,7 +117,8 @@ class Values:
         return self._gather("mean", running, (), body)
 
     def _gather(self, how: str, running: list, conditions: tuple, body: Node):
-        before, results = dict(self.local), []
+        before = dict(self.local)
+        results = []
         try:
             for values in itertools.product(*(values for _, values in running)):
                 self.local |= {key: value for (key, _), value in zip(running, values, strict=True)}
@@ -121,16 +134,20 @@ class Values:
         edges = np.linspace(float(self.of(low)), float(self.of(high)), 201)
         half = np.diff(edges)[:, None] / 2
         points = (edges[:-1, None] + half + half * nodes).ravel()
-        before, self.local = self.local, self.local | {variable.args[0]: points}
+        before = self.local
+        # All points at once: what stands in the integral is worked out item by item.
+        self.local = before | {variable.args[0]: points}
         try:
+            # A body without the variable is a single number.
             return (np.broadcast_to(self.of(body), points.shape) * (half * weights).ravel()).sum()
         finally:
             self.local = before
 
     def truth(self, chain: Node, within: float = 0.0, tight: bool = False):
         """Return whether a statement is true, of arrays for each item; `within` is the relative error of `approx`."""
-        sides, relations = [self.of(side) for side in chain.args[::2]], chain.args[1::2]
-        links = zip(sides, relations, sides[1:], strict=False)
+        sides = [self.of(side) for side in chain.args[::2]]
+        # Each relation stands between the side before it and the one behind it; the last side begins none.
+        links = zip(sides, chain.args[1::2], sides[1:], strict=False)
         return functools.reduce(np.logical_and, (_related(*link, within, tight) for link in links))
 
 
@@ -138,9 +155,11 @@ def _related(left, relation: str, right, within: float, tight: bool):
     left, right = np.asarray(left), np.asarray(right)
     if relation == "in":
         return np.isin(left, right)
+    # An inequality may compare a number with each item of an array; an equality needs sides of one shape.
     if left.shape != right.shape and (relation in ("=", "~", "propto") or (left.ndim and right.ndim)):
         raise ValueError(f"a side of shape {left.shape} stands beside one of shape {right.shape}")
     if relation == "propto":
+        # Two sides are in proportion where each, times the other's first item, is the same.
         left, right = left * right.flat[0], right * left.flat[0]
     if relation in ("=", "~", "propto"):
         return same(left, right, within or CLOSE)
@@ -153,6 +172,7 @@ def same(left, right, within: float) -> bool:
     if np.shape(left) != np.shape(right):
         return False
     left, right = (np.asarray(side, complex if np.iscomplexobj(side) else float) for side in (left, right))
+    # By the largest item of each side: an item that should be zero is judged by the size of the others.
     small, large = sorted(np.max(np.abs(side), initial=0) for side in (left, right))
     apart = np.max(np.abs(left - right), initial=0)
     return bool(np.isfinite(large) and apart <= within * (large if small else 1))
@@ -169,6 +189,7 @@ def plain(value):
         raise TypeError(f"a formula is bound to numbers, arrays and functions, got {value.dtype}")
     if value.dtype.kind == "f":
         value = value.astype(np.float64)
+    # Of an array without axes this is its number; of any other the array itself.
     return value[()]
 
 
@@ -176,17 +197,20 @@ def _times(left, right):
     left, right = np.asarray(left), np.asarray(right)
     if not left.ndim or not right.ndim:
         return left * right
-    if left.ndim == right.ndim == 1:
+    if left.ndim == 1 and right.ndim == 1:
         raise ValueError("two vectors stand side by side; a dot product needs its dot")
+    # A vector is a column: before a matrix it can only meet a single row.
     if left.ndim == 1:
         if right.shape[0] != 1:
             raise ValueError(f"a column of {len(left)} stands before a matrix of shape {right.shape}")
         return np.outer(left, right)
+    # A row times a column is a single number.
     return (left @ right)[0] if left.shape[0] == 1 and right.ndim == 1 else left @ right
 
 
 def _dot(left, right):
-    return left @ right if np.ndim(left) == np.ndim(right) == 1 else _times(left, right)
+    both_vectors = np.ndim(left) == 1 and np.ndim(right) == 1
+    return left @ right if both_vectors else _times(left, right)
 
 
 def _plus(left, right):
@@ -202,8 +226,11 @@ def _over(left, right):
 
 
 def _top(value):
+    """Transpose: a column becomes a matrix of one row, and such a row a column again."""
     value = np.asarray(value)
-    return value[None, :] if value.ndim == 1 else value[0] if value.shape[0] == 1 else value.T
+    if value.ndim == 1:
+        return value[None, :]
+    return value[0] if value.shape[0] == 1 else value.T
 
 
 def _list(*values):
@@ -215,8 +242,9 @@ def _row(*values):
 
 
 def _matrix(*rows):
-    whole = np.vstack(rows)
-    return whole[:, 0] if whole.shape[1] == 1 else whole
+    stacked = np.vstack(rows)
+    # A single column is a vector.
+    return stacked[:, 0] if stacked.shape[1] == 1 else stacked
 
 
 def _span(first, last):
@@ -231,6 +259,7 @@ def _whole(value):
 
 
 def _softmax(values, axis):
+    # Less their largest, no exponential overflows, and the weights are the same.
     powers = np.exp(values - values.max(axis))
     return powers / powers.sum(axis)
 

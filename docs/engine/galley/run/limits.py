@@ -18,18 +18,21 @@ def limit_memory(size: float) -> None:
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
-        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (int(size), most))
+        # The hard limit stays, so that the soft one can be lifted again to report an error.
+        hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (int(size), hard_limit))
 
 
 def end_late(trace: IO) -> None:
     """Let the end of the processor time that `limit_time` allows end the process, with a traceback in `trace`."""
+    # Chained, the signal still ends the process once the traceback is written.
     if CLOCK is not None:
         faulthandler.register(signal.SIGPROF, trace, all_threads=True, chain=True)
 
 
 def limit_time(seconds: float, trace: IO) -> None:
     """Allow so many seconds of the processor from now on, and `WAITING` times as many on the clock."""
+    # It runs in a thread of its own without the interpreter, so that code that hangs in C is ended too.
     faulthandler.dump_traceback_later(seconds * WAITING, exit=True, file=trace)
     if CLOCK is not None:
         signal.setitimer(CLOCK, seconds)

@@ -19,8 +19,8 @@ from galley.run import limits
 from galley.run.dependencies import Need
 from galley.run.worker import run_page
 
-THREADS = os.environ.get("GALLEY_THREADS", "1")  # another number shows which pages hang on it
-# the environment of every page; what stands here goes into the key of its result
+THREADS = os.environ.get("GALLEY_THREADS", "1")  # another number shows which pages depend on it
+# The environment of every page; what stands here goes into the key of its result.
 PINNED = {
     "PYTHONHASHSEED": os.environ.get("GALLEY_HASH_SEED", "0"),
     "MPLBACKEND": "svg",
@@ -31,7 +31,7 @@ PINNED = {
 PRELOAD = ["torch", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.run.worker"]
 COMPILER = "torch._dynamo"  # takes longer to load than all of these
 GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
-LOOK = 1.0  # seconds after which a wait ends: an interrupt that came just before it is then seen
+LONGEST_WAIT = 1.0  # seconds after which a wait ends: an interrupt that came just before it is then handled
 
 _starting = threading.Lock()  # what is changed while a process starts belongs to all threads
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
@@ -59,24 +59,31 @@ class Job:
 
 
 class _Running:
+    """A job in its process, with the scratch folder of its page and the trace that is read if the process dies."""
+
     def __init__(self, job: Job, folder: str, index: int) -> None:
-        self.job, self.begin = job, time.perf_counter()
-        self.trace, self.scratch = Path(folder) / f"{index}.trace", Path(folder) / str(index)
+        self.job = job
+        self.begin = time.perf_counter()
+        self.trace = Path(folder) / f"{index}.trace"
+        self.scratch = Path(folder) / str(index)
         self.scratch.mkdir()
-        self.connection, theirs = _context.Pipe(duplex=False)
+        self.connection, its_end = _context.Pipe(duplex=False)
         message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "memory", "alone")}
         message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
-        self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
+        # A daemon might start no processes of its own, and pages may.
+        self.process = _context.Process(target=run_page, args=(message, its_end), daemon=False)
         with _starting, _pinned_environment(), _no_main(), _no_interrupts():
             self.process.start()
-        theirs.close()
+        # Once the page alone holds this end, the pipe closes with its process.
+        its_end.close()
         self.deadline = self.begin + limits.WAITING * sum(step["limit"] for step in job.steps) + GRACE
 
     def finish(self) -> Job:
         """Collect the results; a process that ended without any is a failure at the line it had reached."""
         try:
             if not self.connection.poll():
-                raise EOFError  # it ended without a word, or is late
+                # It ended without a result, or is late.
+                raise EOFError
             self.job.results, self.job.traces = self.connection.recv()
         except (EOFError, OSError):
             self.end()
@@ -85,7 +92,8 @@ class _Running:
         self.end()
         self.connection.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
-        self.job.seconds, self.job.cached = time.perf_counter() - self.begin, False
+        self.job.seconds = time.perf_counter() - self.begin
+        self.job.cached = False
         return self.job
 
     def end(self) -> None:
@@ -95,24 +103,28 @@ class _Running:
         self.process.kill()
 
     def _died(self) -> list[dict]:
+        """Return the outcome of steps that sent none: nothing, and at the last one the reason and its line."""
         trace = self.trace.read_text(errors="replace") if self.trace.exists() else ""
+        # The worker writes where each step begins; faulthandler adds a traceback, its innermost line first.
         reached = re.findall(r"^at line (\d+)$", trace, re.M)
         inside = re.findall(rf'File "{re.escape(self.job.filename)}", line (\d+)', trace)
         step = next((n for n, s in enumerate(self.job.steps) if reached and s["line"] == int(reached[-1])), 0)
         line = int(inside[0]) if inside else self.job.steps[step]["line"]
-        limit = self.job.steps[step]["limit"]
+        reason = self._cause_of_death(trace, self.job.steps[step]["limit"])
+        return [{}] * step + [{"error": reason, "error_line": line}]
+
+    def _cause_of_death(self, trace: str, limit: float) -> str:
+        """Return why the process ended without a result."""
         if limits.used_up(self.process.exitcode):
             allow = "make it faster, or allow more with <!-- block: limit=… -->"
-            reason = f"still running after {limit:g} s of processor time; {allow}"
-        elif "Timeout (" in trace:
-            reason = f"no end after {limit * limits.WAITING:g} s; it waits for something that does not come"
-        elif fatal := re.search(r"Fatal Python error: (.+)", trace):
-            reason = f"the interpreter crashed: {fatal[1]}"
-        elif time.perf_counter() > self.deadline:
-            reason = "the page did not answer and was killed"
-        else:
-            reason = f"the page ended its own process (exit code {self.process.exitcode})"
-        return [{}] * step + [{"error": reason, "error_line": line}]
+            return f"still running after {limit:g} s of processor time; {allow}"
+        if "Timeout (" in trace:
+            return f"no end after {limit * limits.WAITING:g} s; it waits for something that does not come"
+        if fatal := re.search(r"Fatal Python error: (.+)", trace):
+            return f"the interpreter crashed: {fatal[1]}"
+        if time.perf_counter() > self.deadline:
+            return "the page did not answer and was killed"
+        return f"the page ended its own process (exit code {self.process.exitcode})"
 
 
 def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None:
@@ -120,17 +132,20 @@ def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None
     waiting = sorted(jobs, key=_length)
     if sys.platform != "win32":
         compiles = any("compile" in step["code"] for job in jobs for step in job.steps)
-        _context.set_forkserver_preload([*PRELOAD, COMPILER] if compiles else PRELOAD)  # counts where none runs yet
+        # This counts where no fork server runs yet; one that does keeps what it has loaded.
+        _context.set_forkserver_preload([*PRELOAD, COMPILER] if compiles else PRELOAD)
     running: dict = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ending:
-        ending.callback(lambda: [page.end() for page in running.values()])  # an interrupt does not reach them
+        # An interrupt does not reach the pages, so they are ended from here, whatever ends this loop.
+        ending.callback(lambda: [page.end() for page in running.values()])
         while waiting or running:
+            # The job that is expected to take longest is the last of them, and starts first.
             while waiting and len(running) < workers:
                 started = _Running(waiting.pop(), folder, len(waiting))
                 running[started.process.sentinel] = started
             soonest = min(r.deadline for r in running.values())
             signs = [sign for r in running.values() for sign in (r.connection, r.process.sentinel)]
-            ready = wait(signs, timeout=min(LOOK, max(0.0, soonest - time.perf_counter())))
+            ready = wait(signs, timeout=min(LONGEST_WAIT, max(0.0, soonest - time.perf_counter())))
             for sentinel, page in list(running.items()):
                 if sentinel in ready or page.connection in ready or time.perf_counter() > page.deadline:
                     done(running.pop(sentinel).finish())
@@ -144,7 +159,7 @@ def _length(job: Job) -> tuple[bool, float]:
 
 @contextlib.contextmanager
 def _pinned_environment():
-    """The fork server is started by the first process and keeps the environment it finds."""
+    """Set the environment of pages while one starts: the first starts the fork server, which keeps what it meets."""
     before = {name: os.environ.get(name) for name in PINNED}
     os.environ.update(PINNED)
     try:
@@ -159,6 +174,7 @@ def _no_main():
     """Keep children from importing the program that starts them (mkdocs, pytest)."""
     main = sys.modules["__main__"]
     saved = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    # By these two names multiprocessing finds the program that a child would import.
     main.__spec__ = None
     try:
         yield
@@ -172,7 +188,8 @@ def _no_interrupts():
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # its own start would let them through
+    # Its own start would let interrupts through, so it runs before they are held back; a child inherits the mask.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -20,5 +20,6 @@ def _processor() -> str:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
         return platform.processor()
-    kept = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features")
-    return "\n".join(line for line in first.splitlines() if line.partition("\t")[0].rstrip() in kept)
+    # Libraries choose by the model and the instructions that it has: `flags` on x86, `Features` on ARM.
+    fields = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features")
+    return "\n".join(line for line in first.splitlines() if line.partition("\t")[0].rstrip() in fields)

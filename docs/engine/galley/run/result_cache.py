@@ -23,12 +23,13 @@ RUNNING_FILES = (
     "formula_bindings.py",
     "formula_values.py",
 )
-# the files of the engine that can change what a page gives: an edit of one runs every page again
+# The files of the engine that can change what a page gives: an edit of one runs every page again.
 RUNNING_CODE = [
     *(FOLDER / name for name in RUNNING_FILES),
     *(FOLDER.parent / "read" / name for name in ("formula.py", "tex.py")),
 ]
-KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
+UNUSED_FOR = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
+HALF_WRITTEN_FOR = 3600.0  # seconds after which no build can still be writing a file
 
 
 class ResultCache:
@@ -43,14 +44,17 @@ class ResultCache:
 
     def key(self, steps: list[dict]) -> str:
         """Return the name of what `steps` give: their code and options, whatever line they stand on."""
+        # Neither the line nor the time limit changes what a block gives, so prose may move it.
         code = [{name: step[name] for name in ("kind", "lang", "code", "options")} for step in steps]
         return digest(self.environment, json.dumps(code, sort_keys=True))
 
     def get(self, key: str) -> dict | None:
         """Return what was put under `key` while all that it needs was as it is now, or None."""
+        # There is an entry for each state of the needed files: an edit that is taken back finds its own again.
         for path in sorted(self.folder.glob(f"{key}-*.json")):
             entry = load(path)
             if entry is not None and self.files.hold(entry["needs"]):
+                # The sweep goes by the time of the last use.
                 os.utime(path)
                 return entry
         return None
@@ -65,10 +69,12 @@ class ResultCache:
 
     def sweep(self) -> None:
         """Remove what has not been used for long, and what a killed build left half written."""
-        limit = time.time() - KEPT
+        now = time.time()
         for path in self.folder.glob("*"):
+            age = HALF_WRITTEN_FOR if path.suffix == ".part" else UNUSED_FOR
+            # Another build may sweep at the same time.
             with contextlib.suppress(OSError):
-                if path.stat().st_mtime < (time.time() - 3600 if path.suffix == ".part" else limit):
+                if path.stat().st_mtime < now - age:
                     path.unlink()
 
 
@@ -97,4 +103,5 @@ def save(path: Path, value) -> None:
         body = json.dumps(value)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as part:
             part.write(f"{digest(body)}\n{body}")
+        # To move a file within its folder is one step, so that nobody reads half of it.
         os.replace(part.name, path)

@@ -8,7 +8,7 @@ REFERENCE = re.compile(r"#([\w.-]+)")
 GROUP = re.compile(r"<g\b([^>]*?)(/?)>|</g>")
 PATH = re.compile(r'\bd="([MLCQz\d\s.-]*)"')  # as Matplotlib writes it
 STEP = re.compile(r"([MLCQz])([^MLCQz]*)")
-POINTS = {"M": 2, "L": 2, "Q": 4, "C": 6, "z": 0}
+COORDINATES = {"M": 2, "L": 2, "Q": 4, "C": 6, "z": 0}
 LENGTHS = re.compile(r'(?<= )(x|y|width|height|transform)="([^"]*)"')
 STYLE = re.compile(r'\bstyle="([^"]*)"')
 PICTURE = re.compile(r'(?<="data:image/png;base64,)[^"]+')
@@ -17,6 +17,7 @@ HUNDREDTH = 100
 
 def smaller(svg: str) -> str:
     """Return the same figure in about half the bytes."""
+    # Only an id that something refers to is needed; those of the style sheet count as well.
     used = {*REFERENCE.findall(svg)}
     svg = re.sub(r' version="[^"]*"| type="text/css"', "", svg)
     svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", svg)
@@ -26,44 +27,57 @@ def smaller(svg: str) -> str:
     svg = LENGTHS.sub(lambda m: f'{m[1]}="{_number(m[2])}"', svg)
     svg = STYLE.sub(lambda m: re.sub(r"([:;]) +", r"\1", m[0]), svg)
     svg = PICTURE.sub(lambda m: picture(re.sub(r"\s+", "", m[0])), svg)
+    # Between the parts of a text white space is drawn.
     return re.sub(r">\s*\n\s*(?=<(?!tspan|/text))", ">", svg)
 
 
 def _ungrouped(svg: str) -> str:
     """Take away the groups that say nothing of what is in them, and empty ones."""
+    # For each open group, whether it has attributes and stays: its end goes the way of its begin.
     stays: list[bool] = []
 
-    def one(match: re.Match) -> str:
+    def keep_or_drop(match: re.Match) -> str:
         if match[0] == "</g>":
             return match[0] if stays.pop() else ""
+        # One that ends in itself holds nothing.
         if match[2]:
             return ""
         stays.append(bool(match[1].strip()))
         return match[0] if stays[-1] else ""
 
-    return GROUP.sub(one, svg)
+    return GROUP.sub(keep_or_drop, svg)
 
 
 def path(line: str) -> str:
-    """Return a path with each point told from the last one, in hundredths: the same points, in half the letters."""
-    here, start, before, commands = (0, 0), (0, 0), "", []
+    """Return a path with each point relative to the last one, in hundredths: the same points, in half the letters."""
+    here, start = (0, 0), (0, 0)
+    previous = ""
+    commands: list[str] = []
     for command, numbers in STEP.findall(line):
-        points = _points(numbers)
-        if len(points) != POINTS[command]:
+        coordinates = _hundredths(numbers)
+        # A path of any other form stays as it is.
+        if len(coordinates) != COORDINATES[command]:
             return line
-        steps = "".join(_signed(n - here[i % 2]) for i, n in enumerate(points))
-        again = command == before or (command == "L" and before == "M")  # it need not be said
-        commands.append(steps if again and points else command.lower() + steps.lstrip())
-        here = (points[-2], points[-1]) if points else start
-        start, before = here if command == "M" else start, command
+        # All points of one curve are relative to where it begins.
+        steps = "".join(_signed(n - here[i % 2]) for i, n in enumerate(coordinates))
+        # SVG repeats a command that is left out, and draws lines behind a move.
+        repeats = command == previous or (command == "L" and previous == "M")
+        commands.append(steps if repeats and coordinates else command.lower() + steps.lstrip())
+        # A path that is closed goes on from where it began.
+        here = (coordinates[-2], coordinates[-1]) if coordinates else start
+        if command == "M":
+            start = here
+        previous = command
     return "".join(commands)
 
 
-def _points(numbers: str) -> list[int]:
+def _hundredths(numbers: str) -> list[int]:
+    # Whole numbers, since differences of rounded floats would let a path drift.
     return [round(float(number) * HUNDREDTH) for number in numbers.split()]
 
 
 def _signed(hundredths: int) -> str:
+    """Return a step with what divides it from the one before: its minus sign, or a space."""
     number = _number(f"{hundredths / HUNDREDTH:.2f}")
     return number if number.startswith("-") else f" {number}"
 
@@ -81,14 +95,19 @@ def picture(encoded: str) -> str:
     from PIL import Image
 
     pixels = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGBA"))
+    # Seen as one whole number of four bytes, a color is found by a sort.
     colors, place = np.unique(pixels.view(np.uint32), return_inverse=True)
     colors = colors.view(np.uint8).reshape(-1, 4)
-    see_through = {"transparency": colors[:, 3].tobytes()} if (colors[:, 3] < 255).any() else {}
+    is_opaque = (colors[:, 3] == 255).all()
+    options = {}
     if len(colors) <= 256:
+        # A byte for each pixel, its place in a palette; a PNG has the opacity of each color beside that.
         image = Image.fromarray(place.reshape(pixels.shape[:2]).astype(np.uint8)).convert("P")
         image.putpalette(colors[:, :3].tobytes())
+        if not is_opaque:
+            options["transparency"] = colors[:, 3].tobytes()
     else:
-        image, see_through = Image.fromarray(pixels if see_through else pixels[:, :, :3]), {}
+        image = Image.fromarray(pixels[:, :, :3] if is_opaque else pixels)
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True, **see_through)
+    image.save(buffer, "PNG", optimize=True, **options)
     return min(encoded, base64.b64encode(buffer.getvalue()).decode(), key=len)

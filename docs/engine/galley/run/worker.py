@@ -29,6 +29,7 @@ CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
 OURS = ("posenc", "posenc_book")  # the packages that a page shows
 FORK = "is multi-threaded, use of fork"
+# Control characters, but for tab and line feed, and marks that turn the direction of writing: no reader sees them.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -37,29 +38,37 @@ def run_page(job: dict, connection) -> None:
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
     os.chdir(job["scratch"] if job["alone"] else job["root"])
-    _look()
+    _set_style()
     if job["alone"]:
-        _forget("galley")
+        _hide("galley")
     else:
-        _pin()
-    opened = _noting(job)
+        _pin_seeds()
+    # From here on what is opened is the page's doing; what is loaded before it is the same for all.
+    opened = _note_opened_files(job)
     limit_memory(job["memory"])
     end_late(trace)
     runner = _Runner(job, trace)
-    linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes
-    results: list[dict] = []
-    for step in job["steps"]:
-        results.append(runner.run(step))
-        if results[-1].get("error") and step["kind"] in CODE:
-            results = [{} if result.get("early") else result for result in results]  # they waited for what never came
-            break
-    else:
-        for n, step in enumerate(job["steps"]):
-            if results[n].get("early"):  # a sentence may state what a later block computes
-                results[n] = runner.run(step)
+    # Tracebacks quote the lines of the page from here, since its name is that of a Markdown file.
+    linecache.cache[job["filename"]] = _lines(job)
+    results = _run_steps(runner, job["steps"])
     lift_time()
     connection.send((results, opened.traces()))
     connection.close()
+
+
+def _run_steps(runner: "_Runner", steps: list[dict]) -> list[dict]:
+    """Run steps in order, up to a block that fails; then those again that met a name before its block."""
+    results: list[dict] = []
+    for step in steps:
+        results.append(runner.run(step))
+        if results[-1].get("error") and step["kind"] in CODE:
+            # What waited for a later block has no result: that of the failing block says enough.
+            return [{} if result.get("early") else result for result in results]
+    for n, step in enumerate(steps):
+        # A sentence may state what a later block computes.
+        if results[n].get("early"):
+            results[n] = runner.run(step)
+    return results
 
 
 def _lines(job: dict) -> tuple:
@@ -67,39 +76,44 @@ def _lines(job: dict) -> tuple:
     lines: list[str] = []
     for step in job["steps"]:
         if step["kind"] in CODE:
+            # Empty lines take the place of the prose between two blocks.
             lines += ["\n"] * (step["line"] - 1 - len(lines)) + [f"{line}\n" for line in step["code"].split("\n")]
     return len(lines), None, lines, job["filename"]
 
 
-def _noting(job: dict) -> OpenedFiles:
+def _note_opened_files(job: dict) -> OpenedFiles:
     """Give the page a scratch folder of its own, and note from now on what it reads."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job["root"], ".galley", "inductor"))
+    # The variable for the programs that a page starts, the attribute for a module that has looked it up already.
     os.environ["TMPDIR"] = tempfile.tempdir = job["scratch"]
     opened = OpenedFiles(job)
     sys.addaudithook(opened)
     return opened
 
 
-def _pin() -> None:
+def _pin_seeds() -> None:
+    """Let random numbers, and sums that threads divide, be the same at every run."""
     import numpy as np
     import torch
 
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  pages may use what their readers still use
     torch.manual_seed(0)
+    # Torch was loaded by the fork server, before this process had a say.
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
-def _look() -> None:
+def _set_style() -> None:
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
     mpl.use("svg", force=True)
+    # A matplotlibrc of whoever builds the book must not show.
     mpl.rcdefaults()
     plt.style.use(figure.HOUSE_STYLE)
 
 
-def _forget(*packages: str) -> dict:
+def _hide(*packages: str) -> dict:
     """Make packages ones that are not installed, and return their modules."""
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in packages}
     sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]  None makes an import fail
@@ -110,7 +124,8 @@ class _Capped(io.FileIO):
     """Where everything goes that is written to file 1, by the page and by what it starts, in its order."""
 
     def write(self, data) -> int:
-        if os.fstat(1).st_size > 4 * MOST_OUTPUT:  # bytes; the letters are counted when the block has ended
+        # So many bytes hold as many characters in any case; these are counted when the block has ended.
+        if os.fstat(1).st_size > 4 * MOST_OUTPUT:
             raise OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
         return super().write(data)
 
@@ -120,25 +135,31 @@ class OutputTooLong(Exception):
 
 
 class _Runner:
+    """Runs the steps of a page in one namespace, and returns of each what JSON can hold."""
+
     def __init__(self, job: dict, trace) -> None:
-        self.filename, self.memory, self.trace = job["filename"], job["memory"], trace
+        self.filename, self.memory = job["filename"], job["memory"]
+        self.trace = trace
         self.sources = tuple(f"{source}{os.sep}" for source in job["sources"])
         self.scope = _new_main()
         self.process = os.getpid()
         self.blocks = 0
         self.asserted = _count_assertions()
-        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  in place of the files 1 and 2
-        os.dup2(self.spill.fileno(), 1)
-        os.dup2(self.spill.fileno(), 2)
-        paper = _Capped(1, "w", closefd=False)
-        self.out = io.TextIOWrapper(paper, "utf-8", "backslashreplace", newline="", write_through=True)  # type: ignore[type-var]
+        # In place of the files 1 and 2, so that what C code and child processes print is the page's too.
+        self.printed = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
+        os.dup2(self.printed.fileno(), 1)
+        os.dup2(self.printed.fileno(), 2)
+        capped = _Capped(1, "w", closefd=False)
+        # Nothing waits in a buffer, so that Python's output stands in order with that of all others.
+        self.out = io.TextIOWrapper(capped, "utf-8", "backslashreplace", newline="", write_through=True)  # type: ignore[type-var]
 
     def run(self, step: dict) -> dict:
+        # If the process dies in this step, the build finds its line here.
         self.trace.write(f"at line {step['line']}\n")
         limit_time(step["limit"], self.trace)
         begin = time.perf_counter()
-        run = {"number": self._number, "read": self._formula, "checked": self._formula}.get(step["kind"], self._block)
-        result = run(step)
+        methods = {"number": self._number, "read": self._formula, "checked": self._formula}
+        result = methods.get(step["kind"], self._block)(step)
         return result | {"seconds": time.perf_counter() - begin}
 
     def _number(self, step: dict) -> dict:
@@ -180,31 +201,43 @@ class _Runner:
         return filename == self.filename or filename.startswith(self.sources)
 
     def _block(self, step: dict) -> dict:
+        """Run a block, and return what it printed, drew, asserted and warned of, or the error that it raised."""
         self.blocks += 1
-        figures, data, raised, before = [], "", None, self.asserted[0]
+        before = self.asserted[0]
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(self.out):
             warnings.simplefilter("always")
-            try:
-                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext(self.scope) as scope:
-                    value = self._execute(step, scope)
-                figures = self._figures(value)
-                data = self._data(step)
-            except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
-                raised = error
-                limit_memory(-1)  # to tell of it
-                sys.modules["matplotlib.pyplot"].close("all")
+            figures, data, raised = self._attempt(step)
+        # A child that the page forked and did not end gets here too: what it printed is the page's.
         if os.getpid() != self.process:
-            os._exit(0)  # a child that the page forked and did not end: what it printed is the page's
-        result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
+            os._exit(0)
+        result = {"stdout": self._take_printed(), "figures": figures, "asserts": self.asserted[0] - before}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught if self._caused(w)]
-        result |= {"data": data} if data else {}
+        if data:
+            result["data"] = data
         judged = self._judge(step, result, raised)
         limit_memory(self.memory)
         return judged
 
+    def _attempt(self, step: dict) -> tuple[list[str], str, BaseException | None]:
+        """Run the code of a block, and return its figures, its data for a live figure, and what it raised."""
+        figures: list[str] = []
+        try:
+            with _standalone() if "standalone" in step["options"] else contextlib.nullcontext(self.scope) as scope:
+                value = self._execute(step, scope)
+            figures = self._figures(value)
+            return figures, self._data(step), None
+        # SystemExit and KeyboardInterrupt are the page's failures too.
+        except BaseException as error:
+            # Where memory is used up, a report of it needs some.
+            limit_memory(-1)
+            # No figure is left for the next block.
+            sys.modules["matplotlib.pyplot"].close("all")
+            return figures, "", error
+
     def _execute(self, step: dict, scope: dict):
         if step["lang"] == "pycon":
             return self._doctest(step, scope)
+        # With as many empty lines before it as the page has, an error names the line of the page.
         source = "\n" * (step["line"] - 1) + step["code"]
         tree = ast.fix_missing_locations(_Counted().visit(ast.parse(source, self.filename)))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -228,7 +261,7 @@ class _Runner:
         if "data" not in step["options"]:
             return ""
         value = eval(compile(step["options"]["data"], self.filename, "eval"), self.scope)
-        return json.dumps(_held(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return json.dumps(_rounded(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     def _figures(self, value) -> list[str]:
         from matplotlib import pyplot as plt
@@ -239,11 +272,13 @@ class _Runner:
         plt.close("all")
         return svgs
 
-    def _printed(self) -> str:
-        self.spill.seek(0)
-        text = self.spill.read(4 * MOST_OUTPUT + 4).decode(errors="replace")
-        self.spill.seek(0)
-        self.spill.truncate()
+    def _take_printed(self) -> str:
+        """Return what was printed since the last time."""
+        self.printed.seek(0)
+        # A character has at most four bytes in UTF-8; one more shows that there are too many.
+        text = self.printed.read(4 * MOST_OUTPUT + 4).decode(errors="replace")
+        self.printed.seek(0)
+        self.printed.truncate()
         return text
 
     def _judge(self, step: dict, result: dict, raised: BaseException | None) -> dict:
@@ -256,7 +291,8 @@ class _Runner:
             return result | {"error": silent, "error_line": step["line"]}
         if raised is None:
             return self._legible(step, result)
-        if (name := type(raised).__name__) == expected or expected == "*":
+        name = type(raised).__name__
+        if expected in (name, "*"):
             result["stdout"] += f"{name}: {raised}\n"
             foreign = {} if self._says_it_itself(raised) else {"foreign": name}
             return self._legible(step, result | foreign)
@@ -275,19 +311,22 @@ class _Runner:
 
     def _line(self, error: BaseException, step: dict) -> int:
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
+        # Code that does not parse has run no line.
         if isinstance(error, SyntaxError) and not frames:
             frames = [error.lineno]
         return next(iter(frames), None) or step["line"]
 
     def _explain(self, error: BaseException) -> str:
         """Return the error with the frames a writer of pages can do something about: the page's and posenc's."""
+        # The report of doctest, which opens with a row of stars, shows place, expected and actual output itself.
         if isinstance(error, AssertionError) and str(error).startswith("*" * 10):
             return str(error).strip("*\n")
         linecache.checkcache()
         report = traceback.TracebackException.from_exception(error)
-        kept = [frame for frame in report.stack if self._is_ours(frame.filename)]
-        report.stack = traceback.StackSummary.from_list(kept)
+        own_frames = [frame for frame in report.stack if self._is_ours(frame.filename)]
+        report.stack = traceback.StackSummary.from_list(own_frames)
         text = "".join(report.format(chain=False)).rstrip()
+        # Torch raises a RuntimeError of its own where Python and NumPy raise MemoryError.
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
             advice = "let it need less, or raise memory in [tool.galley]"
             text += f"\na page has {self.memory / 2**30:g} GiB of memory; {advice}"
@@ -306,7 +345,8 @@ def _wrong_formula(step: dict, scope: dict) -> list[str]:
 @contextlib.contextmanager
 def _standalone() -> Iterator[dict]:
     """An empty folder and no posenc: what a reader has who only copied the block."""
-    hidden, page = _forget(*OURS), sys.modules["__main__"]
+    hidden = _hide(*OURS)
+    page = sys.modules["__main__"]
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
@@ -332,7 +372,8 @@ def _count_assertions() -> list[int]:
     calls = [0]
 
     def asserted() -> None:
-        if not torch.compiler.is_dynamo_compiling():  # a count would have to be compiled too
+        # In a function that torch compiles the count would be compiled too, and break its graph.
+        if not torch.compiler.is_dynamo_compiling():
             calls[0] += 1
 
     setattr(builtins, ASSERTED, asserted)
@@ -347,14 +388,15 @@ class _Counted(ast.NodeTransformer):
         return [ast.copy_location(call, node), node]
 
 
-def _held(value):
+def _rounded(value):
     """Return a value as JSON holds it: arrays as lists, and of each number nine digits, which is what a float32 has."""
     if isinstance(value, dict):
-        return {str(name): _held(item) for name, item in value.items()}
+        return {str(name): _rounded(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_held(item) for item in value]
-    if hasattr(value, "tolist"):  # of NumPy and of torch
-        return _held(value.tolist())
+        return [_rounded(item) for item in value]
+    # Arrays of NumPy and tensors of torch have this method.
+    if hasattr(value, "tolist"):
+        return _rounded(value.tolist())
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
@@ -362,10 +404,11 @@ def _plain(value) -> list | str | bool:
     """Return a value as JSON can hold it: text, or a flat list of numbers."""
     if isinstance(value, str | bool):
         return value
-    if hasattr(value, "detach"):
-        value = value.detach()
     import numpy as np
 
+    # NumPy takes no tensor that has a gradient.
+    if hasattr(value, "detach"):
+        value = value.detach()
     array = np.asarray(value)
     if array.dtype == bool and array.ndim == 0:
         return bool(array)
