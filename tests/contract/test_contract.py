@@ -598,6 +598,7 @@ def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding):
         )
 
 
+@pytest.mark.full
 @over_compiled
 def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
     """One graph serves all batches and heads: no loop over them and no Python number made from them in forward."""
@@ -617,6 +618,7 @@ def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
         )
 
 
+@pytest.mark.full
 @over_compiled
 def test_compiles_where_sizes_are_alike(encoding: Encoding):
     """Compare shapes one by one, shape != (t,) and shape != (b, t): `in` fails in a graph where two sizes agree."""

@@ -12,12 +12,15 @@ import contextlib
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 DOCSTRINGS = re.compile(r"__doc__|\b(?:getdoc|pydoc)\b")
 
+# Python 3.11 raises SystemError where two threads parse at once (python/cpython#106905), as while a site is served.
+_PARSING = threading.Lock()
 ENGINE_FOLDER = str(Path(__file__).parents[1])  # whose modules count as code too, where a page imports one
 Need = list[str]  # its kind, the file's name from the project's root, its digest, and for a module that of its text
 
@@ -92,7 +95,8 @@ class Files:
 def code_digest(text: str, with_head: bool = False) -> str:
     """Return a digest of what a module does; `with_head`, of its own docstring too."""
     try:
-        tree = ast.parse(text)
+        with _PARSING:
+            tree = ast.parse(text)
     # Python before 3.12 raises ValueError for a text with null bytes.
     except (SyntaxError, ValueError):
         return digest(text)
