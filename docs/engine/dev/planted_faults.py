@@ -236,7 +236,7 @@ def judge(planted: list[Plant]) -> tuple[list[Plant], list[bool]]:
     counted: dict[str, list[tuple[Plant, bool]]] = {kind: [] for kind in KINDS}
     for name, p in aside.items():
         caught = bool(results[name].problems)
-        if caught or p.kind != "code" or results[name].outcome != whole[p.page].outcome:
+        if caught or p.kind != "code" or results[name].outcome_digest != whole[p.page].outcome_digest:
             counted[p.kind].append((p, caught))
     faults = [fault for kind in counted.values() for fault in kind[:EACH]]
     return [p for p, _ in faults], [caught for _, caught in faults]
