@@ -25,6 +25,7 @@ from galley.read.notebook import SUFFIX
 from galley.show import copyable_files, llms_txt, mkdocs_internals, notebook_of_page, search_index
 from galley.show.last_changed import last_changed
 from galley.show.page_markdown import figures, page_markdown
+from galley.show.picture_files import with_picture_files
 from galley.show.render_cache import RenderCache
 from galley.show.serve import Serving, check_port
 from galley.show.site import Site, SitePage, write
@@ -34,6 +35,8 @@ log = logging.getLogger("mkdocs.galley")
 FIRST = 1000  # before all plugins
 LAST = -1000  # behind them
 STYLESHEET = "assets/css/all.css"
+# Of a stylesheet: a text, in which /* begins nothing, or a comment; those that begin with /*! are licenses, and stay.
+COMMENT = re.compile(r"""("(?:\\.|[^"\\])*")|\s*/\*(?!!).*?\*/""", re.S)
 
 
 class Build:
@@ -155,6 +158,7 @@ class Build:
             return context
         # Figures come last: neither Markdown nor the search need read what may be 100 KB of drawing.
         for waiting, figure in figures(result):
+            figure = with_picture_files(figure, page.url, Path(config.site_dir))
             page.content = (page.content or "").replace(waiting, figure, 1)
         return context | {"galley": self._page_facts(result, page)}
 
@@ -218,18 +222,27 @@ class Build:
                 content = notebook_of_page.cached_notebook(result, self.book)
                 files.append(File.generated(config, notebook_of_page.place(uri), content=content))
         if styles := config.extra.get("styles"):
-            files.append(File.generated(config, STYLESHEET, content=self._stylesheet(styles)))
+            files.append(File.generated(config, STYLESHEET, content=self._stylesheet(styles, config)))
+            # mkdocstrings has put its own in front, which is among them.
+            config.extra_css[:] = [STYLESHEET]
         for uri, content in copyable_files.generated(self.site) if self.site else ():
             files.append(File.generated(config, uri, content=content))
 
-    def _stylesheet(self, names: list[str]) -> str:
-        """Return the site's stylesheets as one, which a browser asks for once, without comments."""
-        assets = self.book.docs / "assets"
-        style = "\n".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in names)
+    def _stylesheet(self, names: list[str], config: MkDocsConfig) -> str:
+        """Return the site's stylesheets as one, which a browser asks for once, without comments.
+
+        A name is looked for in the book's assets, then in those of the theme, then among the styles of the reference;
+        the theme's have a digest in theirs: `stylesheets/main.*.min`.
+        """
+        folders = [self.book.docs, *map(Path, config.theme.dirs)]
+        roots = [*(folder / "assets" for folder in folders), mkdocs_internals.REFERENCE_TEMPLATES]
+        paths = [next((path for root in roots for path in root.glob(f"{name}.css")), None) for name in names]
+        if None in paths:
+            raise Abort(f"mkdocs.yml: extra.styles names {names[paths.index(None)]!r}, of which there is no stylesheet")
+        style = "\n".join(path.read_text(encoding="utf-8") for path in paths if path)
         # KaTeX's stylesheet names its fonts from its own folder, and this one lies in another.
         style = style.replace("url(fonts/", "url(../katex/fonts/")
-        # Comments that begin with /*! are licenses, and stay.
-        return re.sub(r"\s*/\*(?!!).*?\*/", "", style, flags=re.S)
+        return COMMENT.sub(r"\1", style)
 
     def _page_facts(self, result: Result, page: Page) -> dict:
         """Return what the templates show of a page beside its text."""

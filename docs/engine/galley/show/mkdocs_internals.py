@@ -9,14 +9,18 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import mkdocstrings_handlers.python
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink, get_toc
 
 WRITTEN_FOR = {"mkdocs": "1.6.1", "mkdocs-autorefs": "1.4.5", "mkdocstrings": "1.0.8"}
+# Where mkdocstrings has the stylesheet of the reference, which it would have each page ask for by itself.
+REFERENCE_TEMPLATES = Path(mkdocstrings_handlers.python.__file__).parent / "templates"
 # What mkdocstrings takes for the name of something to document.
 OBJECT = re.compile(r"^(?:#{1,6} *)?::: ?(.+?) *$", re.M)
 
