@@ -10,9 +10,8 @@ IMAGE = '<image href="data:image/png;base64,{}"/>'
 
 def test_a_large_picture_is_a_file_once_and_a_small_one_stays(tmp_path):
     figure = "".join(IMAGE.format(picture) for picture in (LARGE, SMALL, LARGE))
-    (tmp_path / "assets").mkdir()
     result = with_picture_files(figure, "chapters/1/", tmp_path)
-    (path,) = (tmp_path / "assets/drawn").iterdir()
+    (path,) = (tmp_path / "assets/images/drawn").iterdir()
     assert path.read_bytes() == b"\x89PNG" * 2000
-    reference = f'<image href="../../assets/drawn/{path.name}"/>'
+    reference = f'<image href="../../assets/images/drawn/{path.name}"/>'
     assert result == reference + IMAGE.format(SMALL) + reference

@@ -17,7 +17,7 @@ def with_picture_files(figure: str, url: str, folder: Path) -> str:
 
     def address(match: re.Match) -> str:
         # Equal pictures, of which one page has several, are one file.
-        place = f"assets/drawn/{digest(match[1])[:12]}.png"
+        place = f"assets/images/drawn/{digest(match[1])[:12]}.png"
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(match[1]))
