@@ -43,7 +43,8 @@ def toy(key: str, path: Path | None = None) -> Encoding:
 
 def run(test, encoding: Encoding) -> None:
     """Run one contract test on every variant of `encoding`, with every value of its other parameters."""
-    marks = [mark.args for mark in test.pytestmark if mark.args[0] != "encoding"]
+    parametrized = [mark.args for mark in test.pytestmark if mark.name == "parametrize"]
+    marks = [arguments for arguments in parametrized if arguments[0] != "encoding"]
     for variant, *values in itertools.product(encoding.variants(), *(choices for _, choices in marks)):
         try:
             test(variant, **dict(zip([name for name, _ in marks], values, strict=True)))
