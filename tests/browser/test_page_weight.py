@@ -1,6 +1,7 @@
 """What a page may cost a reader: bytes, requests, elements, and no jump when fonts arrive. No time is measured."""
 
 import gzip
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,3 +104,11 @@ def test_a_page_keeps_to_its_budget(cost, built_site, path):
     assert sum(value for value, _ in page.shifts) <= SHIFT, page.shifts
     if BUDGETS[path] == CHAPTER:
         assert page.kilobytes(but=cost(ANOTHER_CHAPTER)) <= BESIDE_ANOTHER, page.largest()
+
+
+@pytest.mark.parametrize("path", ["reference/rotate/", "chapters/3-rope/derivation/"])
+def test_no_name_and_no_link_of_a_heading_has_a_tooltip(built_site, path):
+    """The theme makes one of each title when a page opens: hundreds of them keep a phone busy."""
+    html = (built_site / path / "index.html").read_text(encoding="utf-8")
+    assert 'class="headerlink"' in html
+    assert not re.search(r'<span title=|<a [^<>]*class="headerlink"[^<>]* title=', html)

@@ -26,6 +26,7 @@ TEX_WORD = re.compile(r"\\(?:mathrm|text|left|right|quad|,|;|!)|\\[A-Za-z]+|[{}^
 SHORT = 28  # letters that fit on a phone's line
 
 BLOCK = re.compile(r"<pre>(?:<span></span>)?<code\b([^>]*)>(.*?)</code>", re.S)
+HEADING_LINK = re.compile(r'(<a class="headerlink"[^>]*?) title="')
 CODE = re.compile(r"(<code\b[^>]*>)(.*?)</code>", re.S)
 # The site's styles give tokens of these kinds the color of the code around them.
 UNSTYLED = "n|w|sa|vm|na|nv|vc|vg|vi|py|pm|err|esc|x"
@@ -122,11 +123,19 @@ class Form(Treeprocessor):
     """Set the form of a chapter, once the table of contents has named its headings."""
 
     def run(self, root: Element) -> None:
-        """Name the links of headings by what needs no tooltip; mark and fold, as `chapter_layout` says."""
-        for link in root.iter("a"):
-            if link.get("class") == "headerlink" and "title" in link.attrib:
-                link.set("aria-label", link.attrib.pop("title"))
+        """Mark and fold, as `chapter_layout` says."""
         chapter_layout.form(root)
+
+
+class HeadingLinks(Postprocessor):
+    """Name the links of headings by what needs no tooltip: the theme makes one of each title, slowly.
+
+    Those of the reference are HTML when they come, and no elements any more.
+    """
+
+    def run(self, text: str) -> str:
+        """Return the page with labels in place of the titles of these links."""
+        return HEADING_LINK.sub(r'\1 aria-label="', text)
 
 
 class GalleyExtension(Extension):
@@ -141,6 +150,7 @@ class GalleyExtension(Extension):
         # After `raw_html` (30), which puts back what Markdown had set aside, blocks of code among it.
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
         md.postprocessors.register(CodeTokens(md), "galley-code", 4)
+        md.postprocessors.register(HeadingLinks(md), "galley-heading-links", 3)
 
 
 def makeExtension(**options) -> GalleyExtension:

@@ -35,6 +35,7 @@ log = logging.getLogger("mkdocs.galley")
 FIRST = 1000  # before all plugins
 LAST = -1000  # behind them
 STYLESHEET = "assets/css/all.css"
+UNKNOWN_NAME = re.compile(r'<span title="[^"<>]*">([^<]*)</span>')
 # Of a stylesheet: a text, in which /* begins nothing, or a comment; those that begin with /*! are licenses, and stay.
 COMMENT = re.compile(r"""("(?:\\.|[^"\\])*")|\s*/\*(?!!).*?\*/""", re.S)
 
@@ -161,6 +162,10 @@ class Build:
             figure = with_picture_files(figure, page.url, Path(config.site_dir))
             page.content = (page.content or "").replace(waiting, figure, 1)
         return context | {"galley": self._page_facts(result, page)}
+
+    def on_post_page(self, output: str, page: Page, config: MkDocsConfig) -> str:
+        """Take the titles from names that autorefs does not know: the theme makes a tooltip of each, slowly."""
+        return UNKNOWN_NAME.sub(r"\1", output)
 
     @event_priority(LAST)
     def on_post_build(self, config: MkDocsConfig) -> None:
@@ -294,4 +299,5 @@ on_startup, on_shutdown, on_serve = _build.on_startup, _build.on_shutdown, _buil
 on_config, on_files, on_nav = _build.on_config, _build.on_files, _build.on_nav
 on_pre_page, on_page_read_source = _build.on_pre_page, _build.on_page_read_source
 on_page_markdown, on_page_context = _build.on_page_markdown, _build.on_page_context
+on_post_page = _build.on_post_page
 on_post_build, on_build_error = _build.on_post_build, _build.on_build_error
