@@ -26,7 +26,7 @@ TEX_WORD = re.compile(r"\\(?:mathrm|text|left|right|quad|,|;|!)|\\[A-Za-z]+|[{}^
 SHORT = 28  # letters that fit on a phone's line
 
 BLOCK = re.compile(r"<pre>(?:<span></span>)?<code\b([^>]*)>(.*?)</code>", re.S)
-HEADING_LINK = re.compile(r'(<a class="headerlink"[^>]*?) title="')
+HEADING_LINK = re.compile(r'(<a (?:href="[^"]*" )?class="headerlink"[^>]*?) title="')
 CODE = re.compile(r"(<code\b[^>]*>)(.*?)</code>", re.S)
 # The site's styles give tokens of these kinds the color of the code around them.
 UNSTYLED = "n|w|sa|vm|na|nv|vc|vg|vi|py|pm|err|esc|x"
