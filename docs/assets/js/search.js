@@ -110,8 +110,9 @@ const shown = ({ entries }, query, { id, score, terms, queryTerms }) => {
 const shownPage = (index, query, hits) => {
   const page = pageOf(index.entries[hits[0].id].location)
   const id = index.entries.findIndex(({ location }) => location === page)
-  const matching = hits.filter(({ match }) => Object.values(match).some((fields) => /title|text/.test(fields.join())))
-  const sections = matching.slice(0, SECTIONS)
+  const own = (/** @type {Hit} */ { match }) =>
+    Object.values(match).some((fields) => fields.includes("title") || fields.includes("text"))
+  const sections = hits.filter(own).slice(0, SECTIONS)
   const whole = hits.find((hit) => hit.id === id) ?? { id, score: 0, terms: [], queryTerms: [], match: {} }
   return (sections.includes(whole) ? sections : [...sections, whole]).map((hit) => shown(index, query, hit))
 }

@@ -145,7 +145,7 @@ class GalleyExtension(Extension):
         """Register what works on elements and what works on HTML; the larger number of two comes first."""
         # `abbr` marks the terms with 7, and `toc` reads the headings with 5, when the terms in them are plain again.
         md.treeprocessors.register(Terms(md), "galley-terms", 6)
-        # After `toc`, which gives headings the links that are named and moved here.
+        # After `toc`, which gives headings the links that are moved here.
         md.treeprocessors.register(Form(md), "galley-form", 1)
         # After `raw_html` (30), which puts back what Markdown had set aside, blocks of code among it.
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
