@@ -84,6 +84,15 @@ def test_an_answer_shows_the_passage(site, visit):
     assert len(text) < 400
 
 
+def test_a_word_that_the_site_has_finds_no_other_that_is_spelled_alike(site, visit):
+    page = visit(site).page
+    open_search(page)
+    ask(page, "rope_scaling yarn")
+    marks = page.eval_on_selector_all(f"{RESULT} mark", "(marks) => marks.map((mark) => mark.textContent)")
+    assert marks
+    assert [mark for mark in marks if not mark.lower().startswith(("rope", "scal", "yarn"))] == []
+
+
 def test_one_finds_one_s_way_from_an_address_without_a_page(site, visit):
     page = visit(f"{site}404.html").page
     open_search(page)

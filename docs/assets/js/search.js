@@ -6,8 +6,9 @@
 /** @typedef {{ id: number, score: number, terms: string[], queryTerms: string[], match: Record<string, string[]> }} Hit
  *  `terms` are those of the entry, `queryTerms` those of the query that they meet */
 /** @typedef {{ addAll: (documents: object[]) => void, search: (query: string, options: object) => Hit[] }} Engine */
-/** @typedef {{ entries: Entry[], engine: Engine, completions: Set<string> }} Index */
+/** @typedef {{ entries: Entry[], engine: Engine, stems: Set<string>, completions: Set<string> }} Index */
 
+const COMPOUND = /[\p{L}\p{N}]+(?:[-_.][\p{L}\p{N}]+)+/gu
 const WORD = /√|\d+(?:,\d{3})+(?!\d)|[\p{L}\p{N}]+/gu
 const COMMON = new Set(
   (
@@ -35,6 +36,10 @@ const stem = (word) =>
 /** @param {string} text */
 const words = (text) => text.match(WORD) ?? []
 
+// What is written in parts, such as rope_scaling, counts as a whole too; first, since a query's last term is a beginning.
+/** @param {string} text */
+const tokens = (text) => [...(text.match(COMPOUND) ?? []).map((name) => name.replace(/[-_.]/g, "")), ...words(text)]
+
 // What the index holds of a word: its stem. 10,000 is 10000.
 /** @param {string} word */
 const term = (word) => {
@@ -47,7 +52,13 @@ const pageOf = (location) => location.split("#")[0]
 
 /** @param {Entry[]} entries @param {new (options: object) => Engine} MiniSearch @returns {Index} */
 const indexed = (entries, MiniSearch) => {
-  const engine = new MiniSearch({ fields: Object.keys(BOOST), tokenize: words, processTerm: term })
+  const stems = new Set()
+  const processTerm = (/** @type {string} */ word) => {
+    const known = term(word)
+    if (known) stems.add(known)
+    return known
+  }
+  const engine = new MiniSearch({ fields: Object.keys(BOOST), tokenize: tokens, processTerm })
   const pages = new Map(entries.toReversed().map((entry) => [pageOf(entry.location), entry])) // the first of each
   const documents = entries.map(({ location, title, text, more = "" }, id) => {
     const page = pages.get(pageOf(location))
@@ -55,7 +66,7 @@ const indexed = (entries, MiniSearch) => {
   })
   engine.addAll(documents)
   const names = entries.flatMap(({ title, keywords = [] }) => [title, ...keywords])
-  return { entries, engine, completions: new Set(names.flatMap(words).map((word) => word.toLowerCase())) }
+  return { entries, engine, stems, completions: new Set(names.flatMap(words).map((word) => word.toLowerCase())) }
 }
 
 /** @param {string} text */
@@ -121,8 +132,11 @@ const shownPage = (index, query, hits) => {
 const answer = (index, query) => {
   const hits = index.engine.search(query, {
     boost: BOOST,
-    prefix: (/** @type {string} */ _, /** @type {number} */ n, /** @type {string[]} */ terms) => n === terms.length - 1,
-    fuzzy: (/** @type {string} */ word) => (word.length > 3 ? 0.15 : 0),
+    processTerm: term,
+    // Only what stands nowhere is a word that is not written to its end, or a slip: of "yarn", "warn" is none.
+    prefix: (/** @type {string} */ stem, /** @type {number} */ n, /** @type {string[]} */ all) =>
+      n === all.length - 1 && !index.stems.has(stem),
+    fuzzy: (/** @type {string} */ stem) => (stem.length > 3 && !index.stems.has(stem) ? 0.15 : 0),
   })
   /** @type {Map<string, Hit[]>} */
   const pages = new Map()
