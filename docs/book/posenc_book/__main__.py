@@ -1,4 +1,4 @@
-"""The command line: `python -m posenc_book check NUMBER ANSWER` judges an answer to an exercise of the workbook."""
+"""The command line: `python -m posenc_book check NUMBER ANSWER` judges an answer, `run STUDY` measures a study."""
 
 import argparse
 import math
@@ -11,20 +11,34 @@ import numpy as np
 import posenc
 import posenc_book
 from posenc_book import workbook
+from posenc_book.runs import command
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Judge an answer; return 0 if it is right, else 1; why one cannot be judged is said on stderr."""
+    """Perform a command and return its exit status; why one cannot be performed is said on stderr, with status 1."""
     parser = argparse.ArgumentParser("python -m posenc_book", description=posenc_book.__doc__)
-    command = parser.add_subparsers(required=True, metavar="command").add_parser("check", help="judge an answer")
-    command.add_argument("exercise", help="its number, such as 1.2")
-    command.add_argument("answer", help="a letter, a word, an expression such as '20 * pi', or module:function")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    # Each command's parser binds `perform` to what it does.
+    for add_command in (_add_check, command.add_command):
+        add_command(commands)
     asked = parser.parse_args(arguments)
     try:
-        verdict = workbook.check(asked.exercise, _read(asked.answer, workbook.exercise(asked.exercise).asks))
+        return asked.perform(asked)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser("check", help="judge an answer")
+    parser.add_argument("exercise", help="its number, such as 1.2")
+    parser.add_argument("answer", help="a letter, a word, an expression such as '20 * pi', or module:function")
+    parser.set_defaults(perform=_check)
+
+
+def _check(asked: argparse.Namespace) -> int:
+    """Judge an answer; return 0 if it is right, else 1."""
+    verdict = workbook.check(asked.exercise, _read(asked.answer, workbook.exercise(asked.exercise).asks))
     print(verdict)
     return 0 if verdict else 1
 

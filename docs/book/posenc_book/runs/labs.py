@@ -1,26 +1,21 @@
-"""Train the small models whose results the chapters read, and write docs/assets/data/labs.json.
+"""The labs: small models whose results the chapters read, in docs/assets/data/labs.json.
 
-    python docs/bench/labs.py [--sections capability language extension] [--seeds 0 1 2]
-
-About half an hour on one core. Three labs, each with every encoding that takes part and every seed:
+Half an hour on one core. Three sections, each with every encoding that takes part:
 
 capability   one attention layer learns one of five questions at length 32 and is asked at up to eight times that
 language     two layers read a text 64 letters at a time and are scored with up to eight times the context
 extension    the language model with RoPE, stretched to longer contexts, with and without a little training there
-
-The file keeps every number of every seed, and what it was measured with.
 """
 
-import warnings
+import hashlib
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from record import main
+from torch import Tensor
 
 from posenc.add.learned import Learned
 from posenc.add.sinusoidal import Sinusoidal
@@ -48,13 +43,13 @@ from posenc_book.lab import (
     passages,
     train,
 )
+from posenc_book.runs.cell import Cell, Study
 
-FILE = Path(__file__).parents[1] / "assets/data/labs.json"
 DIM, HEADS, HEAD = 64, 4, 16
 QUARTER = 10_000.0 ** (-np.arange(8) / 8) * (np.arange(8) < 2)  # RoPE that turns its 2 fastest pairs of 8
 
-# How a model that is trained at `length` is told positions
-TOLD: dict[str, Callable[[int], dict[str, Any]]] = {
+# The arguments of Model that give it each encoding, for a trained length
+ENCODINGS: dict[str, Callable[[int], dict[str, Any]]] = {
     "NoPE": lambda length: {},
     "sinusoidal": lambda length: {"add": Sinusoidal(DIM)},
     "learned": lambda length: {"add": Learned(DIM, length), "last": length - 1},
@@ -77,64 +72,64 @@ TASKS = {
     "latest": (latest(), {"tokens": 136, "answers": 16}),
     "first token": (first_token(), {"tokens": 16}),
 }
+EXTENSIONS = {
+    "as trained": ("none",),
+    "factor 8": ("linear", "NTK", "YaRN", "Llama 3"),
+    "factor that fits": ("linear", "dynamic NTK", "YaRN"),
+    "factor 8, trained on": ("none", "linear", "NTK", "YaRN", "Llama 3"),
+}
 LENGTHS = (32, 64, 128, 256)
 CONTEXTS = (64, 96, 128, 256, 512)
 SCALE, TRAINED = 8, 64
 
 
-def capability(seed: int) -> dict:
-    """Return {encoding: {task: {length: accuracy}}}; beyond the trained length only what stands beyond it is scored."""
-    found: dict = {}
-    for name, told in TOLD.items():
-        for task_name, (task, size) in TASKS.items():
-            torch.manual_seed(seed)
-            model = Model(dim=DIM, heads=HEADS, **size, **told(32))
-            train(model, task, steps=500, seed=seed)
-            shares = {n: accuracy(model, task, n, start=0 if n == 32 else 32, batch=512) for n in LENGTHS}
-            found.setdefault(name, {})[task_name] = shares
-        print("capability", seed, name, {t: round(s[256], 2) for t, s in found[name].items()}, flush=True)
-    return found
+def capability(encoding: str, task: str, seed: int) -> dict[int, float]:
+    """Return {length: accuracy}; beyond the trained length only what stands beyond it is scored."""
+    question, size = TASKS[task]
+    torch.manual_seed(seed)
+    model = Model(dim=DIM, heads=HEADS, **size, **ENCODINGS[encoding](32))
+    train(model, question, steps=500, seed=seed)
+    return {n: accuracy(model, question, n, start=0 if n == 32 else 32, batch=512) for n in LENGTHS}
 
 
 @cache
-def halves() -> tuple[torch.Tensor, torch.Tensor, int]:
+def halves() -> tuple[Tensor, Tensor, int]:
     """Return the text to learn, the text to be scored on, and the size of the alphabet."""
     ids, alphabet = corpus()
     cut = int(0.9 * len(ids))
     return ids[:cut], ids[cut:], len(alphabet)
 
 
-def reader(seed: int, told: dict[str, Any], steps: int = 800) -> Model:
+def reader(encoding: str, seed: int, steps: int = 800) -> Model:
     """Return a model of two layers that has read the text, TRAINED letters at a time."""
     learn, _, letters = halves()
     torch.manual_seed(seed)
-    model = Model(tokens=letters, dim=DIM, heads=HEADS, depth=2, hidden=4 * DIM, **told)
+    model = Model(tokens=letters, dim=DIM, heads=HEADS, depth=2, hidden=4 * DIM)
+    # What an encoding learns is drawn after the rest, so that all models of a seed begin with the same weights.
+    for name, setting in ENCODINGS[encoding](TRAINED).items():
+        setattr(model, name, setting)
     train(model, passages(learn), steps, length=TRAINED, batch=24, seed=seed)
     return model
 
 
 def scores(model: Model, prepare: Callable[[Model, int], None] = lambda model, context: None) -> dict[int, float]:
-    """Return {context: bits for each letter}."""
-    held = halves()[1]
-    found = {}
+    """Return {context: bits for each letter}; `prepare(model, context)` is called before each context."""
+    held_out = halves()[1]
+    by_context = {}
     for context in CONTEXTS:
         prepare(model, context)
-        found[context] = bits(model, held, context, texts=192)
-    return found
+        by_context[context] = bits(model, held_out, context, texts=192)
+    return by_context
 
 
-def language(seed: int) -> dict:
-    """Return {encoding: {context: bits}}."""
-    found = {}
-    for name, told in TOLD.items():
-        found[name] = scores(reader(seed, told(TRAINED)))
-        print("language", seed, name, {c: round(b, 2) for c, b in found[name].items()}, flush=True)
-    return found
+def language(encoding: str, seed: int) -> dict[int, float]:
+    """Return {context: bits}."""
+    return scores(reader(encoding, seed))
 
 
-def stretched(kind: str, factor: float) -> RoPE:
+def stretched(recipe: str, factor: float) -> RoPE:
     """Return RoPE for `factor` times the trained context."""
-    made = {
+    recipes = {
         "none": lambda: (None, 1.0),
         "linear": lambda: linear(HEAD, factor),
         "NTK": lambda: ntk(HEAD, factor),
@@ -142,36 +137,58 @@ def stretched(kind: str, factor: float) -> RoPE:
         "YaRN": lambda: yarn(HEAD, factor, TRAINED),
         "Llama 3": lambda: llama3(HEAD, factor, original_length=TRAINED, base=10_000.0),
     }
-    theta, attention_factor = made[kind]()
+    theta, attention_factor = recipes[recipe]()
     return RoPE(HEAD, theta=theta, attention_factor=attention_factor)
 
 
-def extension(seed: int) -> dict:
-    """Return {how: {kind: {context: bits}}} for a model with RoPE."""
-    base = reader(seed, {"encoding": RoPE(HEAD)})
-    found: dict = {"as trained": {}, "factor 8": {}, "factor that fits": {}, "factor 8, trained on": {}}
-    for kind in ("none", "linear", "NTK", "YaRN", "Llama 3"):
-        model = deepcopy(base)
-        model.encoding = stretched(kind, SCALE)
-        found["as trained" if kind == "none" else "factor 8"][kind] = scores(model)
+# Thirteen cells of a seed begin with this model: a process trains it once.
+rope_reader = cache(lambda seed: reader("RoPE", seed))
+
+
+def extension(method: str, recipe: str, seed: int) -> dict[int, float]:
+    """Return {context: bits} of the model with RoPE, after its frequencies are stretched by a recipe."""
+
+    def fit(model: Model, context: int) -> None:
+        model.encoding = stretched(recipe, max(1.0, context / TRAINED))
+
+    model = deepcopy(rope_reader(seed))
+    if method == "factor that fits":
+        return scores(model, fit)
+    model.encoding = stretched(recipe, SCALE)
+    if method == "factor 8, trained on":
         train(model, passages(halves()[0]), 60, length=256, batch=8, seed=seed + 100, rate=1e-3)
-        found["factor 8, trained on"][kind] = scores(model)
-        print(
-            "extension",
-            seed,
-            kind,
-            {c: round(b, 2) for c, b in found["factor 8, trained on"][kind].items()},
-            flush=True,
-        )
-    for kind in ("linear", "dynamic NTK", "YaRN"):
-
-        def fit(model: Model, context: int, kind: str = kind) -> None:
-            model.encoding = stretched(kind, max(1.0, context / TRAINED))
-
-        found["factor that fits"][kind] = scores(deepcopy(base), fit)
-    return found
+    return scores(model)
 
 
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(__doc__, {"capability": capability, "language": language, "extension": extension}, FILE, "docs/bench/labs.py")
+def cells() -> list[Cell]:
+    """Return every cell once."""
+    return [
+        *(Cell("capability", (encoding, task)) for encoding in ENCODINGS for task in TASKS),
+        *(Cell("language", (encoding,)) for encoding in ENCODINGS),
+        *(Cell("extension", (method, recipe)) for method, recipes in EXTENSIONS.items() for recipe in recipes),
+    ]
+
+
+def measure(cell: Cell) -> Any:
+    """Return the numbers of a cell."""
+    sections: dict[str, Callable[..., Any]] = {"capability": capability, "language": language, "extension": extension}
+    return sections[cell.section](*cell.keys, cell.seed)
+
+
+@cache
+def text_digest() -> dict[str, Any]:
+    """Return how many letters the text has, and its digest."""
+    ids, _ = corpus()
+    return {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]}
+
+
+# Models this small keep a core busy and a GPU waiting: they are trained on the CPU, as many at a time as it has cores.
+STUDY = Study(
+    name="labs",
+    description="Fourteen encodings in small models: five questions, a text, and RoPE stretched.",
+    cells=cells,
+    measure=measure,
+    provenance=lambda cell: {"text": text_digest()},
+    sources=("posenc", "posenc_book.lab", "posenc_book.runs.labs"),
+    seeds=(0, 1, 2),
+)
