@@ -57,6 +57,7 @@ INSTEAD = {synonym: name for name, synonyms in ONE_NAME_EACH.items() for synonym
 PLAIN_FOLDERS = [f"posenc/{name}" for name in ("add", "rotate", "bias", "score", "models", "config", "doctor", "fast")]
 PLAIN = [path for folder in PLAIN_FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 PLAIN += [PACKAGE / f"{name}.py" for name in ("attention", "positions", "_index")]
+PLAIN += sorted((BOOK / "posenc_book/runs").rglob("*.py"))
 
 TESTED_FOLDERS = (
     "add",
@@ -71,7 +72,12 @@ TESTED_FOLDERS = (
     "dev",
     "in_models",
 )
-NAMED_FOLDERS = [*PLAIN_FOLDERS, "docs/engine/dev", *(f"tests/{name}" for name in TESTED_FOLDERS)]
+NAMED_FOLDERS = [
+    *PLAIN_FOLDERS,
+    "docs/book/posenc_book/runs",
+    "docs/engine/dev",
+    *(f"tests/{name}" for name in TESTED_FOLDERS),
+]
 
 over_encodings = pytest.mark.parametrize("encoding", encoding_inputs.encodings(), ids=str)
 over_plain_files = pytest.mark.parametrize("path", PLAIN, ids=lambda path: str(path.relative_to(ROOT)))

@@ -14,16 +14,16 @@ from posenc_book import workbook
 from posenc_book.runs import command
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Perform a command and return its exit status; why one cannot be performed is said on stderr, with status 1."""
     parser = argparse.ArgumentParser("python -m posenc_book", description=posenc_book.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     # Each command's parser binds `perform` to what it does.
     for add_command in (_add_check, command.add_command):
         add_command(commands)
-    asked = parser.parse_args(arguments)
+    arguments = parser.parse_args(argv)
     try:
-        return asked.perform(asked)
+        return arguments.perform(arguments)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -36,9 +36,9 @@ def _add_check(commands: Any) -> None:
     parser.set_defaults(perform=_check)
 
 
-def _check(asked: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     """Judge an answer; return 0 if it is right, else 1."""
-    verdict = workbook.check(asked.exercise, _read(asked.answer, workbook.exercise(asked.exercise).asks))
+    verdict = workbook.check(arguments.exercise, _read(arguments.answer, workbook.exercise(arguments.exercise).asks))
     print(verdict)
     return 0 if verdict else 1
 

@@ -13,7 +13,7 @@ from tests.book.runs import toy
 from tests.book.runs.conftest import cells_in_rows, data, run_toy, started
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -45,8 +45,8 @@ def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(folder,
         children = workers_of(process.pid)
         assert children
         process.send_signal(killed_by)
-        output = process.communicate(timeout=30)
-    until(lambda: not any(map(is_alive, children)), seconds=10)
+        output = process.communicate(timeout=120)
+    until(lambda: not any(map(is_alive, children)))
     if killed_by == signal.SIGINT:
         assert process.returncode == 130
         assert output[1].splitlines()[-1] == "stopped; the same command goes on from here"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from posenc_book.runs import Cell, find_study, labs
 
@@ -63,15 +64,20 @@ def test_a_cell_comes_out_again(cell, margin):
     assert result == pytest.approx(stored(LABS, cell), abs=margin)
 
 
+def test_the_weights_of_a_seed_do_not_depend_on_what_was_drawn_before():
+    def parameters():
+        torch.rand(1)
+        return [*labs.reader("T5", 3, steps=1).parameters()]
+
+    assert all(map(torch.equal, parameters(), parameters()))
+
+
 @pytest.mark.slow
 def test_a_cell_does_not_depend_on_what_was_measured_before_it():
-    def of(*cell):
-        return labs.measure(Cell("capability", *cell))
-
-    first = of(("FIRE", "first token"), 1)
-    of(("Shaw", "first token"), 2)
-    assert of(("FIRE", "first token"), 1) == first
-    assert labs.reader("T5", 0, steps=1).encoding.state_dict() == labs.reader("T5", 0, steps=1).encoding.state_dict()
+    cell = Cell("capability", ("FIRE", "first token"), 1)
+    first = labs.measure(cell)
+    torch.rand(1)
+    assert labs.measure(cell) == first
 
 
 def test_what_is_stretched_was_trained_like_the_rest():

@@ -53,7 +53,8 @@ def by_keys(results: dict[Cell, Any]) -> Any:
     root: dict[str, Any] = {}
     for keys, runs in by_seed.items():
         # One step of nesting for each key; the section itself is the first.
-        level, path = root, ("", *keys)
+        level = root
+        path = ("", *keys)
         for name in path[:-1]:
             level = level.setdefault(name, {})
         level[path[-1]] = _over_seeds(runs)

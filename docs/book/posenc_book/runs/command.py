@@ -101,9 +101,9 @@ def run(
     measure = _engine(plan, engine, workers, address)
     code = code_digest(plan)
     tasks = [Task(study, cell, digest(plan, cell, code)) for cell in cells]
-    with open_rows(rows or Path(".cache/posenc-runs") / f"{plan.name}.jsonl") as kept:
-        failures = _measure_missing(tasks, kept, measure)
-        finished = {cell: row for _, cell, made_by in tasks if (row := kept.get(cell, made_by))}
+    with open_rows(rows or Path(".cache/posenc-runs") / f"{plan.name}.jsonl") as table:
+        failures = _measure_missing(tasks, table, measure)
+        finished = {cell: row for _, cell, expected in tasks if (row := table.get(cell, expected))}
     file = out or default_file(plan)
     written = write_complete_sections(file, plan, cells, finished)
     _report(file, written, cells, finished, failures)
@@ -138,21 +138,21 @@ def _engine(study: Study, engine: str, workers: int | None, address: str | None)
     return partial(in_processes, workers=workers or default_workers(study.gpu))
 
 
-def _measure_missing(tasks: list[Task], kept: Rows, measure: Engine) -> list[Failure]:
+def _measure_missing(tasks: list[Task], table: Rows, measure: Engine) -> list[Failure]:
     """Measure the tasks without a row, keep a row of each that succeeds, and return those that failed."""
-    missing = [task for task in tasks if not kept.get(task.cell, task.digest)]
+    missing = [task for task in tasks if not table.get(task.cell, task.digest)]
     if not missing:
         return []
     failures = []
     # The engine is closed here whatever happens, so that no process of it goes on.
     outcomes = closing(measure(missing))
     with outcomes as stream, tqdm(total=len(tasks), initial=len(tasks) - len(missing), unit="cell") as bar:
-        outdated = sum(kept.is_outdated(task.cell, task.digest) for task in missing)
+        outdated = sum(table.is_outdated(task.cell, task.digest) for task in missing)
         if outdated:
             bar.write(f"measured again, since code, torch or inputs have changed: {outdated} cells", file=sys.stderr)
         for outcome in stream:
             if isinstance(outcome, Row):
-                kept.append(outcome)
+                table.append(outcome)
                 bar.set_postfix_str(str(outcome.cell), refresh=False)
                 bar.update()
             else:

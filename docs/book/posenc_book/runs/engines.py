@@ -178,7 +178,8 @@ def on_ray(tasks: list[Task], ray: Any, workers: int | None, address: str | None
     try:
         gpus = 1 if gpu and ray.cluster_resources().get("GPU") else 0
         measure = ray.remote(measured).options(max_retries=RETRIES, num_cpus=1, num_gpus=gpus)
-        waiting, running = deque(tasks), {}
+        waiting = deque(tasks)
+        running: dict[Any, Task] = {}
         while waiting or running:
             while waiting and len(running) < (workers or len(tasks)):
                 task = waiting.popleft()

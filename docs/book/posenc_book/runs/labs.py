@@ -46,7 +46,7 @@ from posenc_book.lab import (
 from posenc_book.runs.cell import Cell, Study
 
 DIM, HEADS, HEAD = 64, 4, 16
-QUARTER = 10_000.0 ** (-np.arange(8) / 8) * (np.arange(8) < 2)  # RoPE that turns its 2 fastest pairs of 8
+QUARTER = np.where(np.arange(8) < 2, 10_000.0 ** (-np.arange(8) / 8), 0.0)  # RoPE that turns its 2 fastest pairs of 8
 
 # The arguments of Model that give it each encoding, for a trained length
 ENCODINGS: dict[str, Callable[[int], dict[str, Any]]] = {
