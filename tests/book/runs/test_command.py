@@ -62,7 +62,7 @@ def test_what_was_measured_with_something_else_is_measured_again(folder, monkeyp
     elif what == "torch":
         monkeypatch.setattr(provenance, "TORCH", "9.0.0")
     else:
-        monkeypatch.setattr(provenance, "code_digest", code := lambda study: "another")
+        monkeypatch.setattr(provenance, "code_digest", code := lambda sources: "another")
         monkeypatch.setattr("posenc_book.runs.command.code_digest", code)
         monkeypatch.setattr("posenc_book.runs.engines._loaded_code", code)
     run_toy("numbers", seeds=[0])
@@ -77,10 +77,10 @@ def test_the_digest_of_code_is_that_of_every_file_of_its_sources(tmp_path, monke
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
     study = provenance.Study("s", "", list, str, dict, ("digested", "digested_alone"))
-    digests = {provenance.code_digest(study)}
+    digests = {provenance.code_digest(study.sources)}
     for file in sorted(tmp_path.rglob("*.py")):
         file.write_text("changed = True\n")
-        digests.add(provenance.code_digest(study))
+        digests.add(provenance.code_digest(study.sources))
     assert len(digests) == 5
 
 

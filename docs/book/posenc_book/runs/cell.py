@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-STUDIES = {"labs": "posenc_book.runs.labs", "phases": "posenc_book.runs.phases"}
+STUDIES = {"labs": "posenc_book.runs.labs", "phases": "posenc_book.runs.phases", "real": "posenc_book.real.study"}
 """The module of each study, which binds it to the name STUDY."""
 
 
@@ -64,13 +64,21 @@ def by_keys(results: dict[Cell, Any]) -> Any:
 def _over_seeds(runs: list[Any]) -> Any:
     """Return one dictionary of the runs' shape with a list of their values at each place."""
     if not isinstance(runs[0], dict):
-        return [_rounded(run) for run in runs]
+        return [rounded(run) for run in runs]
     return {name: _over_seeds([run[name] for run in runs]) for name in runs[0]}
 
 
-def _rounded(result: Any) -> Any:
+def rounded(result: Any) -> Any:
+    """Return a result with its floats rounded to four places.
+
+    Examples:
+        >>> rounded({"loss": [1.23456, 2]})
+        {'loss': [1.2346, 2]}
+    """
+    if isinstance(result, dict):
+        return {name: rounded(part) for name, part in result.items()}
     if isinstance(result, list):
-        return [_rounded(number) for number in result]
+        return [rounded(part) for part in result]
     return round(result, 4) if isinstance(result, float) else result
 
 

@@ -99,7 +99,7 @@ def run(
     plan = find_study(study)
     cells = cells_of(plan, only, seeds)
     measure = _engine(plan, engine, workers, address)
-    code = code_digest(plan)
+    code = code_digest(plan.sources)
     tasks = [Task(study, cell, digest(plan, cell, code)) for cell in cells]
     with open_rows(rows or Path(".cache/posenc-runs") / f"{plan.name}.jsonl") as table:
         failures = _measure_missing(tasks, table, measure)

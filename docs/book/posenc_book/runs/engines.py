@@ -61,7 +61,7 @@ def measured(study_name: str, cell: Cell, digest: str) -> Outcome:
     try:
         study = find_study(study_name)
         # A node of a cluster may have other code than the machine that asks.
-        if provenance.digest(study, cell, _loaded_code(study)) != digest:
+        if provenance.digest(study, cell, _loaded_code(study.sources)) != digest:
             return Failure(cell, f"{platform.node()} has other code or inputs than the machine that asks")
         start = time.perf_counter()
         result = json.loads(json.dumps(study.measure(cell)))

@@ -1,10 +1,12 @@
 """With what a cell was measured: the digest of code and inputs, versions, commit and machine."""
 
+import ast
 import hashlib
 import importlib.util
 import json
 import platform
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,13 +27,23 @@ def digest(study: Study, cell: Cell, code: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def code_digest(study: Study) -> str:
-    """Return a digest of the Python files of a study's sources; of a package those of all that is in it."""
+def code_digest(sources: Iterable[str]) -> str:
+    """Return a digest of the Python files of modules; of a package those of all that is in it."""
     code = hashlib.sha256()
-    for name in study.sources:
+    for name in sources:
         for path in _files(name):
-            code.update(f"{name} {path.name}\n".encode() + path.read_bytes())
+            code.update(f"{name} {path.name}\n{_without_words(path)}".encode())
     return code.hexdigest()
+
+
+def _without_words(path: Path) -> str:
+    """Return the code of a file without comments, docstrings and line breaks, which no result depends on."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def _files(name: str) -> list[Path]:
