@@ -45,8 +45,8 @@ ORDER_OF_CHANNELS = {"turned before the heads are cut", "half of the head turned
 
 
 def test_mistakes_cost_the_same_in_both(both):
-    from posenc_book.real.ledger import mistakes_of
     from posenc_book.real.language_model import losses
+    from posenc_book.real.ledger import mistakes_of
 
     decoder, folder, *_ = both
     ids = torch.randint(tiny_llama.WORDS, (1, 300), generator=torch.Generator().manual_seed(2))
@@ -66,7 +66,7 @@ def test_weights_of_another_rotation_are_refused(both):
 
     model = tiny_llama.model_of_transformers(tiny_llama.weights())
     model.config.rope_parameters = {"rope_type": "default", "rope_theta": 500.0}  # not what its module was made with
-    with pytest.raises(ValueError, match="model must have attention as posenc.plan reads it, got LlamaForCausalLM"):
+    with pytest.raises(ValueError, match=r"attention as posenc\.plan reads it, got LlamaForCausalLM"):
         TransformersModel(model)
 
 

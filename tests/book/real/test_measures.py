@@ -23,9 +23,10 @@ def model(rope, layers=1):
 
 
 @pytest.mark.parametrize("t", [3, 5, 8, 13, 40])
-def test_self_extend_is_its_formula(t, near=5, group=3):
+def test_self_extend_is_its_formula(t):
     from posenc_book.real.stretch import self_extend
 
+    near, group = 5, 3
     rope = RoPE(8, layout="interleaved")
     generator = torch.Generator().manual_seed(t)
     q, k, v = (torch.randn(1, heads, t, 8, generator=generator) for heads in (4, 2, 2))

@@ -1,4 +1,4 @@
-"""The command `python -m posenc_book real PATH`: the same measurements on a model of the reader's, as a page and JSON."""
+"""The command `python -m posenc_book real PATH`: the same measurements on a reader's model, as a page and as JSON."""
 
 import argparse
 import json
@@ -23,8 +23,9 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "real",
         help="measure what positions do in your own model",
-        description="Measure what mistakes with the rotation, stopped pairs and longer texts cost a model of yours, and "
-        "write a page and its numbers. A GGUF of a Llama needs gguf and tokenizers, a folder needs transformers.",
+        description="Measure what mistakes with the rotation, stopped pairs and longer texts cost a model of yours. "
+        "The results are a page and a file of numbers. A GGUF of a Llama needs gguf and tokenizers installed, a folder "
+        "transformers.",
     )
     parser.add_argument("path", type=Path, help="a GGUF, or a folder that save_pretrained has written")
     parser.add_argument("--text", type=Path, help="what it reads, in UTF-8; by default the book's own prose")
