@@ -63,19 +63,19 @@ export default function sinkCases(stage) {
       const color = look.letters[COLORS[tokens.indexOf(token)]]
       dot(ctx, left + at(token), top + at(token), color, 4)
       const style = { color, size: 11.5, halo: true }
-      write(ctx, look, `token ${token} sees itself alone`, left + at(token) + 9, top + at(token) - 2, style)
+      write(ctx, look, `token ${token} sees itself alone`, left + at(token) + 9, top + at(token) - 3, style)
     }
-    write(ctx, look, "queries ↓ and the keys that they see →", left, top - 12, { size: 12, color: look.soft })
+    write(ctx, look, "queries ↓ and the keys that they see →", left, top - 27, { size: 12, color: look.soft })
     write(ctx, look, `positions: ${now().places}`, left, top + side + 14, { size: 12 })
   }
 
   const places = (/** @type {number} */ width) => {
     const wide = width >= WIDE
     const side = wide ? Math.min(250, width * 0.36) : Math.min(240, width - 120)
-    const square = { left: 4, top: 28, width: side, height: side }
+    const square = { left: 4, top: 40, width: side, height: side }
     const chart = wide
-      ? { left: side + 128, top: 52, width: width - side - 138, height: side - 42 }
-      : { left: 40, top: side + 122, width: width - 50, height: 170 }
+      ? { left: side + 128, top: 52, width: width - side - 138, height: side - 30 }
+      : { left: 40, top: side + 142, width: width - 50, height: 170 }
     return { square, chart, height: chart.top + chart.height + 44 }
   }
 
@@ -87,13 +87,12 @@ export default function sinkCases(stage) {
       mask(ctx, look, square)
       const y = { y: [0, 0.8], yticks: [0, 0.2, 0.4, 0.6, 0.8], ylabel: "weight" }
       const to = axes(ctx, look, chart, { x: [0, layers.length - 1], xticks: [0, 10, 20, 29], xlabel: "layer", ...y })
-      let left = chart.left
       tokens.forEach((token, i) => {
         const color = look.letters[COLORS[i]]
         const words = `token ${token}: size ${sized(now().size[i])}`
-        write(ctx, look, words, left, chart.top - 14, { color, size: 12, weight: 700 })
-        ctx.font = look.font(12, 700)
-        left += ctx.measureText(words).width + 14
+        const place = width < WIDE ? [0, 0.5, 0][i] : i / 3 // in two rows on a phone
+        const row = width < WIDE && i < 2 ? 30 : 14
+        write(ctx, look, words, chart.left + place * chart.width, chart.top - row, { color, size: 12, weight: 700 })
         const heights = now().weight.map((row) => row[i])
         line(ctx, to, layers, heights, look.series[COLORS[i]], 2)
         dot(ctx, to.x(layer.value), to.y(heights[layer.value]), look.series[COLORS[i]])
@@ -117,7 +116,7 @@ export default function sinkCases(stage) {
   const reading = () => {
     const weights = tokens.map((token, i) => `${fixed(now().weight[layer.value][i], 2)} to token ${token}`)
     const sizes = now().size.map(sized)
-    const verdict = `Large like a sink: ${listed(sinks())}. Sees itself alone: ${listed(now().alone)}.`
+    const verdict = `As large as a sink: ${listed(sinks())}. See themselves alone: ${listed(now().alone)}.`
     return `${verdict} In layer ${layer.value} later queries give ${weights.join(", ")}. The sizes are ${sizes.join(", ")} times the median.`
   }
   stage.say(reading)
