@@ -7,8 +7,8 @@ import { placeAt, turnsUntil } from "../math/circles.js"
 /** @typedef {{ name: string, tracks: Track[], two: number[] }} Table */
 
 const ANSWERS = ["none", "one, or nearly two", "all five"]
-const [HEAD, FOOT, LEFT] = [40, 34, 64] // room above, below and beside the dials, in pixels
-const REACH = 2.2 // mean radii from the center to the edge of a dial's square
+const [HEAD, FOOT, LEFT] = [34, 30, 52] // room above, below and beside the dials, in pixels
+const REACH = 1.75 // mean radii from the center to the edge of a dial's square
 const NARROW = 520
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -25,7 +25,7 @@ export default function fiveDials(stage) {
   const row = stage.film("row", {
     min: 0,
     max: last,
-    value: 0,
+    value: 60,
     rate: 24,
     show: (value) => String(Math.floor(value) + 1),
   })
@@ -55,6 +55,10 @@ export default function fiveDials(stage) {
             const place = placeAt(track, r)
             return /** @type {[number, number]} */ ([x + unit * place[0], y - unit * place[1]])
           }
+          ctx.save()
+          ctx.beginPath()
+          ctx.rect(x - size / 2 + 1, y - size / 2, size - 2, size)
+          ctx.clip() // the walk's points leave the square at the ends of the table
           circle(ctx, x, y, unit, look.rule)
           faint(ctx, 0.45, () => {
             const from = trail.value ? 0 : Math.max(0, row.value - rows / Math.max(turns, 1) / 2)
@@ -62,13 +66,14 @@ export default function fiveDials(stage) {
           })
           stroke(ctx, [x, y], at(row.value), look.ink, 2)
           dot(ctx, ...at(row.value), look.ink, 3)
+          ctx.restore()
           const middle = /** @type {const} */ ({ align: "center", size: 11 })
-          if (!t) write(ctx, look, bands[n].join("–"), x, top + HEAD - 10, { ...middle, color: look.soft })
+          if (!t) write(ctx, look, bands[n].join("–"), x, top + HEAD - 6, { ...middle, color: look.soft })
           write(ctx, look, fixed(turns, 1), x, top + HEAD + size + 10, { ...middle, size: 12.5, weight: 700 })
         })
         const foot = top + HEAD + cell(width) + 10
         if (width >= NARROW) write(ctx, look, "turns", 4, foot, { size: 11.5, color: look.soft })
-        if (width >= NARROW && !t) write(ctx, look, "cycles", 4, top + HEAD - 10, { size: 11.5, color: look.soft })
+        if (width >= NARROW && !t) write(ctx, look, "cycles", 4, top + HEAD - 6, { size: 11.5, color: look.soft })
       }),
     point: ({ x, width, down }) => {
       if (down) row.value = Math.round(Math.min(1, Math.max(0, (x - left(width)) / (width - left(width)))) * last)

@@ -8,6 +8,7 @@ import { axes, circle, fill, fixed, frame, percent, short, stroke, write } from 
 
 const [CELL, LEFT, TOP] = [9, 52, 24] // of the map, in pixels: the height of a head, and where it begins
 const QUARTERS = ["0-7", "8-15", "16-23", "24-31"]
+const TICKS = [0, 8, 16, 24, 31]
 const ANSWERS = ["the eight fastest", "those near 127 tokens", "the eight slowest"]
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -31,7 +32,7 @@ export default function pairRoles(stage) {
     min: 0,
     max: kinds[names[0]].heads.length - 1,
     value: 0,
-    show: (n) => kinds[kind.value].heads[n].join("."),
+    show: (n) => `${n + 1} of ${kinds[names[0]].heads.length}`,
   })
 
   const here = () => kinds[kind.value]
@@ -79,13 +80,12 @@ export default function pairRoles(stage) {
       const to = axes(
         ctx,
         look,
-        { left: LEFT, top: foot + 66, width: width - LEFT - 12, height: 150 },
+        { left: LEFT, top: foot + 62, width: width - LEFT - 12, height: 150 },
         {
           x: [-0.7, periods.length - 0.3],
           y: [-1, top],
-          xticks: [0, 8, 16, 24, periods.length - 1],
+          xticks: TICKS,
           xformat: (i) => `${i}`,
-          xlabel: "pair, and its period in tokens",
           ylabel: "logit",
           title: `layer ${layer}, head ${head}: what each pair adds`,
         },
@@ -95,8 +95,13 @@ export default function pairRoles(stage) {
         fill(ctx, colors[i], to.x(i) - bar / 2, Math.min(to.y(part), to.y(0)), bar, Math.abs(to.y(part) - to.y(0))),
       )
       stroke(ctx, [to.x(-0.7), to.y(0)], [to.x(periods.length - 0.3), to.y(0)], look.soft, 0.8)
-      for (const i of [0, 8, 16, 24, periods.length - 1])
-        write(ctx, look, short(periods[i]), to.x(i), foot + 54, { size: 10.5, align: "center", color: look.soft })
+      const under = to.y(-1)
+      for (const i of TICKS) {
+        const align = i ? "center" : "left"
+        write(ctx, look, short(periods[i]), to.x(i) - (i ? 0 : 4), under + 25, { size: 10.5, align, color: look.soft })
+      }
+      const words = "pair, and under it its period in tokens"
+      write(ctx, look, words, LEFT + (width - LEFT - 12) / 2, under + 42, { align: "center" })
     },
     point: ({ x, y, width, down }) => {
       if (!down) return

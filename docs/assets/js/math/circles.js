@@ -1,6 +1,6 @@
 // Points that go round: the rows of a table in the planes of its bands.
 
-/** The places of every `step` rows, in hundredths of the mean radius.
+/** Places, `step` rows apart, in hundredths of the mean radius.
  * @typedef {{ step: number, x: number[], y: number[] }} Track */
 
 /** Where the point of a row is, between the rows that are kept: x and y, in mean radii.
