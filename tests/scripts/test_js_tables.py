@@ -12,7 +12,7 @@ from tests.scripts.javascript import Script, assert_close
 
 WAVES, CLOCKS = Script("math/waves.js"), Script("math/clocks.js")
 VISITS, COMPONENTS, RESIZE = (Script(f"math/{name}.js") for name in ("visits", "components", "resize"))
-GRIDS = Script("math/grids.js")
+GRIDS, CIRCLES = Script("math/grids.js"), Script("math/circles.js")
 PRODUCTS, TABLES = Script("math/products.js"), Script("math/tables.js")
 GELU, EXPONENTIAL = Script("math/gelu.js"), Script("math/exponential.js")
 
@@ -216,3 +216,23 @@ def test_the_exponential_of_a_matrix(rows, size):
     ours = EXPONENTIAL("exponential(matrix.length, (i, j) => matrix[i][j])", matrix=turn)
     expected = torch.matrix_exp(torch.tensor(turn)).numpy()
     np.testing.assert_allclose(np.reshape(ours, (rows, rows)), expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_points_that_go_round(draw, step):
+    """A point is found between the rows that are kept, and its turns are those of the unwrapped angle."""
+    turns, start = draw.uniform(1, 8), draw.uniform(0, 2 * np.pi)
+    angle = start + 2 * np.pi * turns * np.arange(0, 200, step) / 199
+    radius = 100 * draw.uniform(0.7, 1.3, len(angle))
+    track = {"step": step, "x": radius * np.cos(angle), "y": radius * np.sin(angle)}
+    kept = np.arange(len(angle)) * step
+    for row in (0.0, 1.0, 40.5, 150.0, float(kept[-1])):
+        expected = [np.interp(row, kept, track[axis]) / 100 for axis in "xy"]
+        assert_close(CIRCLES("placeAt(track, row)", track=track, row=row), expected)
+        rows = [*kept[kept <= row], row]
+        points = [np.interp(rows, kept, track[axis]) for axis in "xy"]
+        unwrapped = np.unwrap(np.arctan2(points[1], points[0]))
+        assert_close(
+            CIRCLES("turnsUntil(track, row)", track=track, row=row), (unwrapped[-1] - unwrapped[0]) / (2 * np.pi)
+        )
+    assert_close(CIRCLES("placeAt(track, 1000)", track=track), [track["x"][-1] / 100, track["y"][-1] / 100])

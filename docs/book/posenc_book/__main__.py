@@ -1,4 +1,4 @@
-"""The command line: `python -m posenc_book check NUMBER ANSWER` judges an answer, `run STUDY` measures a study."""
+"""The command line: `check` judges an answer, `run` measures what the pages show, `real` measures your own model."""
 
 import argparse
 import math
@@ -11,6 +11,7 @@ import numpy as np
 import posenc
 import posenc_book
 from posenc_book import workbook
+from posenc_book.real import own_model
 from posenc_book.runs import command
 
 
@@ -19,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m posenc_book", description=posenc_book.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     # Each command's parser binds `perform` to what it does.
-    for add_command in (_add_check, command.add_command):
+    for add_command in (_add_check, command.add_command, own_model.add_command):
         add_command(commands)
     arguments = parser.parse_args(argv)
     try:

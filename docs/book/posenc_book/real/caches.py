@@ -215,23 +215,40 @@ def reused(model: LanguageModel, name: str, text: str | None = None) -> dict[str
     """Return the loss of a last chunk behind three whose keys and values were computed each by itself.
 
     "stale": keys keep the rotation of their own chunk, which began at 0. "turned": they are turned to where they stand.
-    "turned, first N again": the first N tokens of each chunk are computed anew, and see all that stands before.
+    "turned, first N again": the first N tokens of each chunk are computed anew, and see all that stands before; the
+    others keep the keys and values that they have, which were made with the old ones.
     "recall" is the loss where the last chunk repeats 24 random tokens of each of the others, from the ninth on.
     """
-    ids = passages(model, (CHUNKS + 1) * CHUNK, 4, text)
-    positions = torch.arange(ids.shape[1])
-    alone = (positions // CHUNK).clamp(max=CHUNKS)
     again = CHUNK if name == "computed together" else int(name.split()[-2]) if "again" in name else 0
-    seen = (alone[:, None] == alone) | (alone[:, None] == CHUNKS) | (positions[:, None] % CHUNK < again)
-    places = torch.where(alone < CHUNKS, positions % CHUNK, positions) if name == "stale" else positions
-    attend = model.with_rotation(lambda rope, q, k, v: (*rope(q, k, places), v), seen)
+    rows, visible = joined(again)
+    places = torch.where(rows < CHUNKS * CHUNK, rows % CHUNK, rows) if name == "stale" else rows
+    attend = model.with_rotation(lambda rope, q, k, v: (*rope(q, k, places), v), visible)
+    ids = passages(model, (CHUNKS + 1) * CHUNK, 4, text)
     starts = [n * CHUNK + CHUNK // 2 for n in range(CHUNKS)]
     recalled = []
     for seed, row in enumerate(ids):
         asked, repeated = with_needles(row, starts, model.words, seed)
-        loss = losses(model, asked, attend)[0]
-        recalled += [loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in repeated]
-    return {"loss": losses(model, ids, attend)[:, -CHUNK + 1 :].mean(dim=1).tolist(), "recall": recalled}
+        loss = losses(model, asked[:, rows], attend)[0, 1 - CHUNK :]  # of the last chunk but its first token
+        begins = [begin - CHUNKS * CHUNK for begin in repeated]
+        recalled += [loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in begins]
+    return {"loss": losses(model, ids[:, rows], attend)[:, 1 - CHUNK :].mean(dim=1).tolist(), "recall": recalled}
+
+
+def joined(again: int) -> tuple[Tensor, Tensor]:
+    """Return which tokens are computed, (r,), and true where one sees another, (r, r).
+
+    First come the chunks, each by itself; then the first `again` tokens of each, which replace what was computed of
+    them for all that come later in the text; then the last chunk.
+    """
+    tokens = torch.arange((CHUNKS + 1) * CHUNK)
+    cached, last = tokens[: CHUNKS * CHUNK], tokens[CHUNKS * CHUNK :]
+    anew = cached[cached % CHUNK < again]
+    rows = torch.cat([cached, anew, last])
+    alone = torch.arange(len(rows)) < len(cached)
+    before = rows[:, None] >= rows
+    own_chunk = alone & (rows[:, None] // CHUNK == rows // CHUNK)
+    replaced = alone & (rows % CHUNK < again)
+    return rows, before & torch.where(alone[:, None], own_chunk, ~replaced)
 
 
 REUSED = [

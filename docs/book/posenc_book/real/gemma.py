@@ -10,7 +10,7 @@ from posenc.attention import attention
 from posenc.rotate.rope import RoPE
 from posenc_book.real.decoder import window
 from posenc_book.real.language_model import LanguageModel, losses
-from posenc_book.real.mistakes import QK, base_of, other_layout, right, still_half, unrotated, with_base
+from posenc_book.real.mistakes import QK, as_interleaved, base_of, right, still_half, unrotated, with_base
 from posenc_book.real.pairs import members
 from posenc_book.real.texts import passages
 
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Change, Change]] = {
     "base 1,000,000 in all layers": (_based(GLOBAL), _based(GLOBAL)),
     "base 10,000 in all layers": (_based(LOCAL), _based(LOCAL)),
     "the two bases exchanged": (_exchanged, _exchanged),
-    "turned in the other layout": (other_layout, other_layout),
+    "rows in halves turned as interleaved": (as_interleaved, as_interleaved),
     "slow half of the pairs still in local layers": (_slow_still, right),
     "slow half of the pairs still in global layers": (right, _slow_still),
 }

@@ -32,19 +32,25 @@ def right(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
 # Pairs
 
 
-def other_layout(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
-    """Turn the pairs of the other layout: (i, i + r/2) in place of (2i, 2i + 1), or the reverse."""
-    return _like(rope, layout=_other(rope))(q, k, positions)
+def as_halves(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
+    """Turn (i, i + r/2), where pairs stand as (2i, 2i + 1): a GGUF of a Llama in code for transformers."""
+    return _like(rope, layout="half")(_in(rope, q, "interleaved"), _in(rope, k, "interleaved"), positions)
 
 
-def reordered_rows(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
-    """Reorder the channels for the other layout, and turn them in the first."""
-    return rope(_reordered(rope, q), _reordered(rope, k), positions)
+def as_interleaved(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
+    """Turn (2i, 2i + 1), where pairs stand as (i, i + r/2): weights of transformers in code for Meta's."""
+    return _like(rope, layout="interleaved")(_in(rope, q, "half"), _in(rope, k, "half"), positions)
 
 
-def reordered_queries(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
-    """Reorder the channels of queries for the other layout, forget those of keys, and turn both in the other."""
-    return _like(rope, layout=_other(rope))(_reordered(rope, q), k, positions)
+def queries_in_halves(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
+    """Reorder the rows of queries for halves, forget those of keys, and turn both as halves."""
+    return _like(rope, layout="half")(_in(rope, q, "half"), _in(rope, k, "interleaved"), positions)
+
+
+def reordered(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
+    """Reorder the rows of both for the other layout, and turn them in it: the same model."""
+    other = "half" if rope.layout == "interleaved" else "interleaved"
+    return _like(rope, layout=other)(_in(rope, q, other), _in(rope, k, other), positions)
 
 
 # What is turned, and which way
@@ -203,13 +209,9 @@ def base_of(rope: RoPE) -> float:
     return rope.theta[1] ** -len(rope.theta)
 
 
-def _other(rope: RoPE) -> str:
-    return "half" if rope.layout == "interleaved" else "interleaved"
-
-
-def _reordered(rope: RoPE, x: Tensor) -> Tensor:
-    """Return the channels (b, h, t, d) in the order of the other layout."""
-    return x[..., layout_order(rope.dim, _other(rope), 2 * len(rope.theta))]
+def _in(rope: RoPE, x: Tensor, layout: str) -> Tensor:
+    """Return the channels of `x` (b, h, t, d), which stand in the layout of `rope`, in the order of a layout."""
+    return x if rope.layout == layout else x[..., layout_order(rope.dim, layout, 2 * len(rope.theta))]
 
 
 def _by_head(rope: RoPE, x: Tensor) -> Tensor:
@@ -278,75 +280,71 @@ def _each_chunk_anew(positions: Tensor) -> Tensor:
     return positions % 128
 
 
-def _both_reordered(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
-    return _like(rope, layout=_other(rope))(_reordered(rope, q), _reordered(rope, k), positions)
-
-
 BF16, FP16 = torch.bfloat16, torch.float16
+
+
+LISTED = [
+    Mistake("as it was trained", "right", right),
+    Mistake("rows reordered and turned in their new layout", "right", reordered),
+    Mistake(f"a text that begins at {FAR:,}", "right", right, begins=FAR),
+    Mistake("a text that begins at 1,000,000", "right", right, begins=1_000_000),
+    Mistake("interleaved rows turned as halves", "pairs", as_halves),
+    Mistake("rows in halves turned as interleaved", "pairs", as_interleaved),
+    Mistake("rows of queries in halves, of keys interleaved", "pairs", queries_in_halves),
+    Mistake("frequencies from slow to fast", "pairs", in_reverse),
+    Mistake("turned before the heads are cut", "pairs", over_the_width),
+    Mistake("nothing turned", "rotation", unrotated),
+    Mistake("only queries turned", "rotation", only_queries),
+    Mistake("only keys turned", "rotation", only_keys),
+    Mistake("both turned twice", "rotation", twice),
+    Mistake("cached keys turned again", "rotation", keys_twice),
+    Mistake("both turned the other way", "rotation", reversed_both),
+    Mistake("keys turned the other way", "rotation", reversed_keys),
+    Mistake("turned by head, not by token", "rotation", over_heads),
+    Mistake("values turned too", "rotation", right, turns_values=True),
+    Mistake("half of the head turned", "rotation", half_head),
+    Mistake("fast half of the pairs still", "rotation", partial(still_half, fast=True)),
+    Mistake("slow half of the pairs still", "rotation", partial(still_half, fast=False)),
+    Mistake("base 10,000", "frequencies", partial(with_base, base=10_000.0)),
+    Mistake("base 500,000", "frequencies", partial(with_base, base=500_000.0)),
+    Mistake("base 1,000,000", "frequencies", partial(with_base, base=1_000_000.0)),
+    Mistake("exponent -i/d for -2i/d", "frequencies", partial(with_power, power=0.5)),
+    Mistake("interpolated by 2 though not trained so", "frequencies", partial(divided, factor=2.0)),
+    Mistake("interpolated by 8 though not trained so", "frequencies", partial(divided, factor=8.0)),
+    Mistake("attention factor 1.07 that was not trained", "factors", partial(factor_on_both, factor=1.0693)),
+    Mistake("attention factor 1.21 that was not trained", "factors", partial(factor_on_both, factor=1.2079)),
+    Mistake("queries one ahead of their keys", "positions", partial(shifted_queries, shift=1)),
+    Mistake("queries one behind their keys", "positions", partial(shifted_queries, shift=-1)),
+    Mistake("writing starts one late", "positions", right, count=_one_late),
+    Mistake("writing starts one early", "positions", right, count=_one_early),
+    Mistake("written tokens all at 0", "positions", right, count=_all_at_zero),
+    Mistake("written queries at 0, keys right", "positions", queries_at_zero),
+    Mistake("each chunk of 128 counts from 0", "positions", right, count=_each_chunk_anew),
+    Mistake("cosines and sines kept in bfloat16", "precision", partial(rounded_table, dtype=BF16)),
+    Mistake("frequencies cast to bfloat16", "precision", partial(rounded_frequencies, dtype=BF16)),
+    Mistake(
+        f"frequencies cast to bfloat16, from {FAR:,}",
+        "precision",
+        partial(rounded_frequencies, dtype=BF16),
+        begins=FAR,
+    ),
+    Mistake("angles in bfloat16", "precision", partial(rounded_angles, dtype=BF16)),
+    Mistake(f"angles in bfloat16, from {FAR:,}", "precision", partial(rounded_angles, dtype=BF16), begins=FAR),
+    Mistake(f"angles in float16, from {FAR:,}", "precision", partial(rounded_angles, dtype=FP16), begins=FAR),
+    Mistake(
+        "angles in float32, from 1,000,000",
+        "precision",
+        partial(rounded_angles, dtype=torch.float32),
+        begins=1_000_000,
+    ),
+]
 
 
 def mistakes(base: float, length: int) -> dict[str, Mistake]:
     """Return all mistakes by name, for a model of that base and trained length."""
-    listed = [
-        Mistake("as it was trained", "right", right),
-        Mistake("rows reordered and turned in their new layout", "right", _both_reordered),
-        Mistake(f"a text that begins at {FAR:,}", "right", right, begins=FAR),
-        Mistake("a text that begins at 1,000,000", "right", right, begins=1_000_000),
-        Mistake("turned in the other layout", "pairs", other_layout),
-        Mistake("rows reordered, turned in the old layout", "pairs", reordered_rows),
-        Mistake("rows of queries reordered, of keys forgotten", "pairs", reordered_queries),
-        Mistake("frequencies from slow to fast", "pairs", in_reverse),
-        Mistake("turned before the heads are cut", "pairs", over_the_width),
-        Mistake("nothing turned", "rotation", unrotated),
-        Mistake("only queries turned", "rotation", only_queries),
-        Mistake("only keys turned", "rotation", only_keys),
-        Mistake("both turned twice", "rotation", twice),
-        Mistake("cached keys turned again", "rotation", keys_twice),
-        Mistake("both turned the other way", "rotation", reversed_both),
-        Mistake("keys turned the other way", "rotation", reversed_keys),
-        Mistake("turned by head, not by token", "rotation", over_heads),
-        Mistake("values turned too", "rotation", right, turns_values=True),
-        Mistake("half of the head turned", "rotation", half_head),
-        Mistake("fast half of the pairs still", "rotation", partial(still_half, fast=True)),
-        Mistake("slow half of the pairs still", "rotation", partial(still_half, fast=False)),
-        Mistake("base 10,000", "frequencies", partial(with_base, base=10_000.0)),
-        Mistake("base 500,000", "frequencies", partial(with_base, base=500_000.0)),
-        Mistake("base 1,000,000", "frequencies", partial(with_base, base=1_000_000.0)),
-        Mistake("exponent -i/d for -2i/d", "frequencies", partial(with_power, power=0.5)),
-        Mistake("interpolated by 2 though not trained so", "frequencies", partial(divided, factor=2.0)),
-        Mistake("interpolated by 8 though not trained so", "frequencies", partial(divided, factor=8.0)),
-        Mistake("YaRN to 4 times the length", "factors", partial(yarn_factor, length=length, power=1)),
-        Mistake(
-            "YaRN to 4 times the length, its factor forgotten", "factors", partial(yarn_factor, length=length, power=0)
-        ),
-        Mistake(
-            "YaRN to 4 times the length, its factor twice", "factors", partial(yarn_factor, length=length, power=2)
-        ),
-        Mistake("attention factor 1.07 that was not trained", "factors", partial(factor_on_both, factor=1.0693)),
-        Mistake("attention factor 1.21 that was not trained", "factors", partial(factor_on_both, factor=1.2079)),
-        Mistake("queries one ahead of their keys", "positions", partial(shifted_queries, shift=1)),
-        Mistake("queries one behind their keys", "positions", partial(shifted_queries, shift=-1)),
-        Mistake("writing starts one late", "positions", right, count=_one_late),
-        Mistake("writing starts one early", "positions", right, count=_one_early),
-        Mistake("written tokens all at 0", "positions", right, count=_all_at_zero),
-        Mistake("written queries at 0, keys right", "positions", queries_at_zero),
-        Mistake("each chunk of 128 counts from 0", "positions", right, count=_each_chunk_anew),
-        Mistake("cosines and sines kept in bfloat16", "precision", partial(rounded_table, dtype=BF16)),
-        Mistake("frequencies cast to bfloat16", "precision", partial(rounded_frequencies, dtype=BF16)),
-        Mistake(
-            f"frequencies cast to bfloat16, from {FAR:,}",
-            "precision",
-            partial(rounded_frequencies, dtype=BF16),
-            begins=FAR,
-        ),
-        Mistake("angles in bfloat16", "precision", partial(rounded_angles, dtype=BF16)),
-        Mistake(f"angles in bfloat16, from {FAR:,}", "precision", partial(rounded_angles, dtype=BF16), begins=FAR),
-        Mistake(f"angles in float16, from {FAR:,}", "precision", partial(rounded_angles, dtype=FP16), begins=FAR),
-        Mistake(
-            "angles in float32, from 1,000,000",
-            "precision",
-            partial(rounded_angles, dtype=torch.float32),
-            begins=1_000_000,
-        ),
+    name = "YaRN to 4 times the length"
+    stretched = [
+        Mistake(name + ending, "factors", partial(yarn_factor, length=length, power=power))
+        for ending, power in (("", 1), (", its factor forgotten", 0), (", its factor twice", 2))
     ]
-    return {mistake.name: mistake for mistake in listed if mistake.name != f"base {base:,.0f}"}
+    return {mistake.name: mistake for mistake in [*LISTED, *stretched] if mistake.name != f"base {base:,.0f}"}

@@ -77,6 +77,11 @@ def removed(rope: RoPE, q: Tensor, k: Tensor, v: Tensor, pairs: slice) -> tuple[
 ABLATIONS = {"stopped": stopped, "removed": removed}
 
 
+def as_it_is(model: LanguageModel, text: str | None = None) -> dict[str, Any]:
+    """Return the loss of each passage with all pairs as they were trained."""
+    return {"loss": losses(model, passages(model, LENGTH, PASSAGES, text)).mean(dim=1).tolist()}
+
+
 def ablation(model: LanguageModel, how: str, which: str, text: str | None = None) -> dict[str, Any]:
     """Return the loss of each passage where a group of pairs is stopped or removed in all layers."""
     ids = passages(model, LENGTH, PASSAGES, text)

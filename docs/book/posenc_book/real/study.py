@@ -74,6 +74,7 @@ def _pairs() -> Cases:
     copies = [(gap, "as it is", None, None) for gap in (64, 256, 1024)]
     copies += [(gap, f"{which} {how}", how, which) for gap, how, which in COPIED_WITHOUT]
     return {
+        ("as it is",): _smollm2(pairs.as_it_is),
         ("lengths",): _smollm2(pairs.lengths),
         ("heads",): _smollm2(pairs.heads),
         **{(how, which): _smollm2(pairs.ablation, how, which) for how in pairs.ABLATIONS for which in groups},

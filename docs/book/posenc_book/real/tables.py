@@ -75,7 +75,7 @@ def circle(rows: np.ndarray, low: int, high: int) -> dict[str, Any]:
         "two": (sizes[:2] ** 2).sum() / (sizes**2).sum(),
         "spread": radius.std() / radius.mean(),
         "turns": abs(angle[-1] - angle[0]) / (2 * np.pi),
-        "point": (point / radius.mean()).tolist(),
+        "point": (point / radius.mean()).round(2).tolist(),
     }
 
 

@@ -72,8 +72,8 @@ def rounded(result: Any) -> Any:
     """Return a result with its floats rounded to four places.
 
     Examples:
-        >>> rounded({"loss": [1.23456, 2]})
-        {'loss': [1.2346, 2]}
+        >>> rounded({"loss": [1.250001, 2]})
+        {'loss': [1.25, 2]}
     """
     if isinstance(result, dict):
         return {name: rounded(part) for name, part in result.items()}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,15 @@ def write_complete_sections(file: Path, study: Study, cells: list[Cell], rows: d
         file.parent.mkdir(parents=True, exist_ok=True)
         # A page may read the file at any time: it is replaced as a whole.
         part = file.with_name(f"{file.name}.part")
-        part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        part.write_text(_to_text(data), encoding="utf-8")
         os.replace(part, file)
     return complete
+
+
+def _to_text(data: dict[str, Any]) -> str:
+    """Return JSON with a line for each entry, and each list of numbers on one line."""
+    text = json.dumps(data, indent=1)
+    return re.sub(r"\[[^][{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 
 def _provenance(study: Study, section: dict[Cell, Row]) -> dict[str, Any]:

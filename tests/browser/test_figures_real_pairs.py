@@ -1,0 +1,56 @@
+"""The live figures of chapters 7.3 and 7.6: which pairs a real model's heads read, and circles in a real table."""
+
+import numpy as np
+import pytest
+
+from tests.browser.live_figures import label, numbers, pick, predict, press, slide
+from tests.scripts.javascript import Script
+
+pytestmark = pytest.mark.full
+
+CIRCLES = Script("math/circles.js")
+
+
+def test_pair_roles(open_figure):
+    figure, data, readout = open_figure("chapters/7-real/which-pairs/", "pair-roles")
+    reply = predict(figure, "the eight slowest")
+    parts = np.array(data["kinds"]["induction"]["parts"])
+    quarters = parts.reshape(4, 4, 8).sum(axis=2)
+    assert reply.startswith("Yes.")
+    assert f"24-31 bring {quarters[0, 3]:.1f} of {parts[0].sum():.1f} logits" in reply
+    assert predict(figure, "the eight fastest").startswith("No.")
+    for kind in data["kinds"].values():
+        pick(figure, kind["name"])
+        for n, (layer, head) in enumerate(kind["heads"]):
+            slide(figure, head=n)
+            quarter = np.array(kind["parts"][n]).reshape(4, 8).sum(axis=1)
+            said = readout()
+            assert said.startswith(f"Layer {layer} head {head} gives {kind['share'][layer][head]}% of its weight to")
+            assert kind["name"] in said
+            assert numbers(said)[3] == pytest.approx(quarter.sum(), abs=0.06)
+            for name, value in zip(("0-7", "8-15", "16-23", "24-31"), quarter, strict=True):
+                assert numbers(said.split(f"pairs {name} ")[1])[0] == pytest.approx(value, abs=0.06)
+    press(figure, "head", "ArrowLeft")
+    layer, head = kind["heads"][-2]
+    assert f"of layer {layer} head {head}:" in label(figure)
+
+
+def test_five_dials(open_figure):
+    figure, data, readout = open_figure("chapters/7-real/real-tables/", "five-dials")
+    for row in (0, 100, data["rows"] - 1):
+        slide(figure, row=row)
+        turns = [
+            [abs(CIRCLES("turnsUntil(track, row)", track=track, row=row)) for track in table["tracks"]]
+            for table in data["tables"]
+        ]
+        said = readout()
+        assert said.startswith(f"At row {row + 1} of {data['rows']}")
+        shown = numbers(said.split("gone round")[1])
+        assert shown[:5] == pytest.approx(turns[0], abs=0.06)
+        assert shown[5:10] == pytest.approx(turns[1], abs=0.06)
+    assert turns[0] == pytest.approx([1, 3, 10, 29, 87], rel=0.03)  # what the page says of the whole table
+    slide(figure, row=0)
+    reply = predict(figure, "one, or nearly two")
+    assert reply.startswith("Yes. The first goes round 1.0 times")
+    assert readout().startswith(f"At row {data['rows']} of")  # an answer shows the whole table
+    assert predict(figure, "all five").startswith("No.")
