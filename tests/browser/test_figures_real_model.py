@@ -29,10 +29,10 @@ def writes(figure):
 
 WAYS = {
     ("as in the file", "neighbors"): "as it was trained",
-    ("as in the file", "halves"): "turned in the other layout",
-    ("reordered", "neighbors"): "rows reordered, turned in the old layout",
+    ("as in the file", "halves"): "interleaved rows turned as halves",
+    ("reordered", "neighbors"): "rows in halves turned as interleaved",
     ("reordered", "halves"): "rows reordered and turned in their new layout",
-    ("of queries alone", "halves"): "rows of queries reordered, of keys forgotten",
+    ("of queries alone", "halves"): "rows of queries in halves, of keys interleaved",
 }
 
 
@@ -51,7 +51,7 @@ def test_rows_and_turns(open_figure):
         assert numbers(said)[0] == pytest.approx(abs(cost(name)), abs=0.06)
     assert predict(figure, "letters without sense").startswith("No: English")
     assert readout().startswith("Rows as in the file turned as halves")
-    assert writes(figure) == LEDGER["turned in the other layout"]["writes"].split()
+    assert writes(figure) == LEDGER["interleaved rows turned as halves"]["writes"].split()
 
 
 def test_mistake_ledger(open_figure):
@@ -72,8 +72,8 @@ def test_mistake_ledger(open_figure):
     chosen.select_option(label="writing starts one late")
     assert "Silent on this text" in readout()
     assert "The doctor sees nothing in the rotation." in readout()
-    chosen.select_option(label="turned in the other layout")
+    chosen.select_option(label="interleaved rows turned as halves")
     assert "with the configuration: “layout wrong" in readout()
-    ends = [LEDGER["turned in the other layout"]["by position"][n] - TRAINED["by position"][n] for n in (0, -1)]
+    ends = [LEDGER["interleaved rows turned as halves"]["by position"][n] - TRAINED["by position"][n] for n in (0, -1)]
     assert numbers(plain(curve.get_attribute("aria-label"))) == pytest.approx(ends, abs=0.011)
-    assert writes(figure)[:6] == LEDGER["turned in the other layout"]["writes"].split()[:6]
+    assert writes(figure)[:6] == LEDGER["interleaved rows turned as halves"]["writes"].split()[:6]
