@@ -7,6 +7,7 @@ again.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run of all, or in one of some since
 MARKED = pytest.StashKey[Counter]()  # how many tests are left out for which mark
+READERS = ("gguf", "safetensors", "tokenizers", "transformers")  # which read the models of Part 7: make peers
 MARKS = {"slow": "marked slow: make test-all", "full": "marked full: make test-rest"}
 
 
@@ -28,7 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the modules that tests import: with --doctest-modules they would be imported as tests."""
+    """Ignore what --doctest-modules would import: modules that tests import, and those that need what is missing here."""
+    if collection_path.is_relative_to(config.rootpath / "docs/book/posenc_book/real"):
+        return True if not all(map(find_spec, READERS)) else None
     tests = config.rootpath / "tests"
     helper = collection_path.suffix == ".py" and not collection_path.name.startswith(("test_", "conftest"))
     return True if helper and collection_path.is_relative_to(tests) else None

@@ -25,7 +25,7 @@ def problems(tag: str, root: Path = ROOT) -> Iterator[str]:
     versions = {
         "pyproject.toml": project["version"],
         "docs/book/pyproject.toml": book["version"],
-        "what docs/book/pyproject.toml needs": book["dependencies"][0].removeprefix("posenc=="),
+        "what docs/book/pyproject.toml needs": _pinned("posenc", book["dependencies"]),
         "CITATION.cff": citation["version"],
     }
     for place, other in versions.items():
@@ -36,6 +36,10 @@ def problems(tag: str, root: Path = ROOT) -> Iterator[str]:
         yield f"CHANGELOG.md has no `## {version} — YYYY-MM-DD`"
     elif date != str(citation["date-released"]):
         yield f"CITATION.cff has the date {citation['date-released']}, CHANGELOG.md {date}"
+
+
+def _pinned(package: str, needs: list[str]) -> str:
+    return next((need.removeprefix(f"{package}==") for need in needs if need.startswith(f"{package}==")), "nothing")
 
 
 def _project(path: Path) -> dict:

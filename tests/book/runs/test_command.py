@@ -122,8 +122,14 @@ def test_the_commit_is_that_of_the_checkout_only_where_this_package_is_part_of_i
         (["labs", "--only", "speed"], "run: only must be among capability, language, extension, got speed"),
         (["labs", "--workers", "0"], "run: workers must be at least 1, got 0"),
         (["labs", "--address", "a:1"], "run: address must be None without --engine ray, got a:1"),
-        (["laps"], "run: study must be one of labs, phases, or a module that binds STUDY, got laps; No module named"),
-        (["math"], "run: study must be one of labs, phases, or a module that binds STUDY, got math, which binds none"),
+        (
+            ["laps"],
+            "run: study must be one of labs, phases, real, or a module that binds STUDY, got laps; No module named",
+        ),
+        (
+            ["math"],
+            "run: study must be one of labs, phases, real, or a module that binds STUDY, got math, which binds none",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(folder, capsys, arguments, message):

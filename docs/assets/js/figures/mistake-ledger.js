@@ -6,7 +6,7 @@ import { axes, dashed, dot, faint, fill, fixed, line, stroke, write } from "../k
 /** Costs in hundredths of a nat; `doctor` is 0 where it says wrong by itself, 1 with a configuration, 2 never.
  * @typedef {{ name: string, cost: number, curve: number[], writes: string, doctor: number, words: string }} Row */
 
-const STRIP = 104 // pixels of the bars
+const STRIP = 88 // pixels of the bars
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function mistakeLedger(stage) {
@@ -61,7 +61,7 @@ export default function mistakeLedger(stage) {
       const ends = [row().curve[0], row().curve[row().curve.length - 1]].map((cost) => nats(cost))
       return `What ${chosen.value} costs by position: ${ends[0]} nats a token at first, ${ends[1]} at the end`
     },
-    ratio: () => 206,
+    ratio: () => 196,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 28, width: width - 58, height: height - 74 }
       const all = [...row().curve, ...second().curve].map((cost) => cost / 100)

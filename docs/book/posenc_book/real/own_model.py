@@ -90,8 +90,8 @@ def load(path: Path) -> Any:
 
         return LanguageModel(path, device())
     except ImportError as error:
-        needed = "transformers and tokenizers" if path.is_dir() else "gguf and tokenizers"
-        raise ValueError(f"real: {needed} must be installed to read {path}; pip install them ({error})") from error
+        needed = "transformers" if path.is_dir() else "gguf tokenizers"
+        raise ValueError(f"real: path must be of a kind that is installed, got {path}; pip install {needed}") from error
 
 
 def _cases(model: Any, section: str, text: str | None) -> Iterator[tuple[str, Measure]]:

@@ -23,7 +23,7 @@ def path_of(name: str) -> Path:
     package, _, file = name.partition("/")
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise ValueError(f"real: {package.replace('_', '-')} must be installed, and is not; make models installs it")
+        raise ValueError(f"real: name must be of an installed package, got {package}; make models installs it")
     return Path(spec.submodule_search_locations[0]) / file
 
 
