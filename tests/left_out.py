@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore what --doctest-modules would import: modules that tests import, and what needs libraries that are missing."""
+    """Ignore what --doctest-modules would import: modules that tests import, and what needs libraries not here."""
     if collection_path.is_relative_to(config.rootpath / "docs/book/posenc_book/real"):
         return True if not all(map(find_spec, READERS)) else None
     tests = config.rootpath / "tests"
