@@ -100,32 +100,33 @@ def merges(tokens) -> list[list[str]]:
     return [merge.split(" ") if isinstance(merge, str) else merge for merge in listed]
 
 
-def model_of_transformers(tensors: dict[str, torch.Tensor]):
-    """Return the same model in transformers, whose rows of q and k stand in halves."""
+SIZES = {
+    "vocab_size": WORDS,
+    "hidden_size": DIM,
+    "intermediate_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KEY_HEADS,
+    "head_dim": HEAD,
+    "max_position_embeddings": LENGTH,
+    "rope_parameters": {"rope_type": "default", "rope_theta": BASE},
+}
+
+
+def model_of_transformers(tensors: dict[str, torch.Tensor], sizes=SIZES):
+    """Return the model of a GGUF's tensors in transformers, whose rows of q and k stand in halves."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=WORDS,
-        hidden_size=DIM,
-        intermediate_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=KEY_HEADS,
-        head_dim=HEAD,
-        max_position_embeddings=LENGTH,
-        rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": BASE},
-        tie_word_embeddings=True,
-    )
+    config = LlamaConfig(**sizes, rms_norm_eps=1e-5, tie_word_embeddings=True)
     model = LlamaForCausalLM(config)
     state = {f"model.{name}": tensors[own] for name, own in EMBEDDINGS.items()}
     state["lm_head.weight"] = tensors["token_embd.weight"]
-    order = torch.as_tensor(layout_order(HEAD, "half"))
+    order = torch.as_tensor(layout_order(sizes["head_dim"], "half"))
     for name, tensor in tensors.items():
         if name.startswith("blk."):
             _, layer, part, _ = name.split(".")
             if part in ("attn_q", "attn_k"):
-                tensor = tensor.unflatten(0, (-1, HEAD))[:, order].flatten(0, 1)
+                tensor = tensor.unflatten(0, (-1, sizes["head_dim"]))[:, order].flatten(0, 1)
             state[f"model.layers.{layer}.{OF_TRANSFORMERS[part]}.weight"] = tensor
     model.load_state_dict(state)
     return model.eval()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
-from tokenizers import Tokenizer
+from safetensors.torch import load_file  # pyright: ignore[reportMissingImports]
+from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from posenc.add.learned import Learned

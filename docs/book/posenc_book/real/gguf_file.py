@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gguf
+import gguf  # pyright: ignore[reportMissingImports]
 import numpy as np
 import torch
 from torch import Tensor

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from posenc.attention import attention

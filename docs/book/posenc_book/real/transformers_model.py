@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 from transformers import (  # pyright: ignore[reportMissingImports]
     AttentionInterface,
