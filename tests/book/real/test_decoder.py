@@ -8,24 +8,15 @@ from tests.peers import peer
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    """Return the model of the GGUF, that of the folder, and the path of each."""
-    peer("gguf")
-    peer("transformers")
-    from transformers import PreTrainedTokenizerFast
-
+def both(tiny_files):
+    """Return the model of the GGUF, and that of the folder."""
     from posenc_book.real.own_model import load
 
-    folder = tmp_path_factory.mktemp("tiny")
-    tensors, tokens = tiny_llama.weights(), tiny_llama.tokenizer()
-    gguf = tiny_llama.write_gguf(folder / "tiny.gguf", tensors, tokens)
-    tiny_llama.model_of_transformers(tensors).save_pretrained(folder / "hf")
-    PreTrainedTokenizerFast(tokenizer_object=tokens).save_pretrained(folder / "hf")
-    return load(gguf), load(folder / "hf"), gguf, folder / "hf"
+    return load(tiny_files / "tiny.gguf"), load(tiny_files / "hf")
 
 
 def test_logits_equal_those_of_transformers(both):
-    decoder, folder, *_ = both
+    decoder, folder = both
     ids = torch.randint(tiny_llama.WORDS, (2, 40), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = folder.model(ids).logits
@@ -34,7 +25,7 @@ def test_logits_equal_those_of_transformers(both):
 
 
 def test_both_cut_a_text_into_the_same_tokens(both):
-    decoder, folder, *_ = both
+    decoder, folder = both
     text = "Attention compares every word; 3 times 4 is 12."
     assert decoder.tokenizer.encode(text).ids == folder.tokenizer.encode(text).ids
     assert decoder.tokenizer.decode(decoder.tokenizer.encode(text).ids) == text
@@ -48,7 +39,7 @@ def test_mistakes_cost_the_same_in_both(both):
     from posenc_book.real.language_model import losses
     from posenc_book.real.ledger import mistakes_of
 
-    decoder, folder, *_ = both
+    decoder, folder = both
     ids = torch.randint(tiny_llama.WORDS, (1, 300), generator=torch.Generator().manual_seed(2))
     right = losses(decoder, ids).mean()
     costs = []

@@ -5,34 +5,23 @@ import json
 import pytest
 
 from posenc_book.__main__ import main
-from tests.book.real import tiny_llama
-from tests.peers import peer
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    peer("gguf")
-    peer("transformers")
-    from transformers import PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("tiny")
-    tensors, tokens = tiny_llama.weights(), tiny_llama.tokenizer()
-    tiny_llama.write_gguf(folder / "tiny.gguf", tensors, tokens)
-    tiny_llama.model_of_transformers(tensors).save_pretrained(folder / "hf")
-    PreTrainedTokenizerFast(tokenizer_object=tokens).save_pretrained(folder / "hf")
-    return folder
 
 
 @pytest.mark.full
-def test_both_formats_give_the_same_numbers_and_a_page(files, capsys):
+def test_both_formats_give_the_same_numbers_and_a_page(tiny_files, capsys):
     reports = {}
     for name in ("tiny.gguf", "hf"):
-        assert main(["real", str(files / name), "--only", "ledger,pairs", "--out", str(files / f"of-{name[:2]}")]) == 0
-        reports[name] = json.loads((files / f"of-{name[:2]}.json").read_text())
+        assert (
+            main(
+                ["real", str(tiny_files / name), "--only", "ledger,pairs", "--out", str(tiny_files / f"of-{name[:2]}")]
+            )
+            == 0
+        )
+        reports[name] = json.loads((tiny_files / f"of-{name[:2]}.json").read_text())
     for row in ("as it was trained", "nothing turned", "queries one ahead of their keys"):
         of_file, of_folder = (reports[name]["ledger"][row]["loss"] for name in reports)
         assert of_file == pytest.approx(of_folder, abs=2e-3)
-    page = (files / "of-ti.html").read_text()
+    page = (tiny_files / "of-ti.html").read_text()
     assert "interleaved rows turned as halves" in page
     assert page.count("<svg") == 2
     assert "wrote" in capsys.readouterr().out
@@ -46,7 +35,7 @@ def test_both_formats_give_the_same_numbers_and_a_page(files, capsys):
         (["{files}/tiny.gguf", "--text", "{files}/hf/config.json"], "real: text must have at least 512 tokens, got"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_a_line(files, capsys, arguments, message):
-    assert main(["real", *(argument.format(files=files) for argument in arguments)]) == 1
+def test_what_cannot_be_measured_is_said_in_a_line(tiny_files, capsys, arguments, message):
+    assert main(["real", *(argument.format(files=tiny_files) for argument in arguments)]) == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert message in error

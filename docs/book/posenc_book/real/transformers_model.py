@@ -25,8 +25,7 @@ from transformers import (  # pyright: ignore[reportMissingImports]
 )
 
 from posenc import plan
-from posenc.attention import attention
-from posenc_book.real.decoder import Attend, window
+from posenc_book.real.decoder import Attend
 from posenc_book.real.language_model import LanguageModel
 
 NAME = "posenc_book"  # of the attention that is registered with transformers
@@ -87,11 +86,6 @@ class TransformersModel(LanguageModel):
         logits = logits * getattr(self.config, "logit_scale", 1.0) / getattr(self.config, "logits_scaling", 1.0)
         bound = getattr(self.config, "final_logit_softcapping", None)
         return logits if bound is None else bound * torch.tanh(logits / bound)
-
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return what each head reads, (b, h, t, d), of queries (b, h, t, d), keys and values (b, g, t, d)."""
-        rope, reach = self.layers[layer].encoding, self.layers[layer].window
-        return attention(q, k, v, rope, causal=True, mask=window(q.shape[2], reach, q.device))
 
     @contextmanager
     def _replaced(self, attend: Attend) -> Iterator[None]:
