@@ -169,8 +169,7 @@ def shifted_queries(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor, shift: 
 
 def queries_at_zero(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
     """Place each query that is written one at a time at 0, keys rightly."""
-    written = torch.arange(q.shape[2], device=q.device) >= SEAM
-    return rope(q, k, positions.masked_fill(written, 0), positions)
+    return rope(q, k, written_at_zero(positions), positions)
 
 
 # Precision
@@ -264,20 +263,19 @@ class Mistake:
         return turned_q, turned_k, v
 
 
-def _one_late(positions: Tensor) -> Tensor:
-    return positions + (positions >= SEAM).long()
+def written_moved(positions: Tensor, by: int) -> Tensor:
+    """Move tokens that are written one at a time on by so many places."""
+    return positions + by * (positions >= SEAM)
 
 
-def _one_early(positions: Tensor) -> Tensor:
-    return positions - (positions >= SEAM).long()
+def written_at_zero(positions: Tensor) -> Tensor:
+    """Place tokens that are written one at a time at 0."""
+    return positions.masked_fill(positions >= SEAM, 0)
 
 
-def _all_at_zero(positions: Tensor) -> Tensor:
-    return positions * (positions < SEAM).long()
-
-
-def _each_chunk_anew(positions: Tensor) -> Tensor:
-    return positions % 128
+def by_chunks(positions: Tensor, width: int) -> Tensor:
+    """Begin each chunk of a prompt at 0."""
+    return positions % width
 
 
 BF16, FP16 = torch.bfloat16, torch.float16
@@ -315,11 +313,11 @@ LISTED = [
     Mistake("attention factor 1.21 that was not trained", "factors", partial(factor_on_both, factor=1.2079)),
     Mistake("queries one ahead of their keys", "positions", partial(shifted_queries, shift=1)),
     Mistake("queries one behind their keys", "positions", partial(shifted_queries, shift=-1)),
-    Mistake("writing starts one late", "positions", right, count=_one_late),
-    Mistake("writing starts one early", "positions", right, count=_one_early),
-    Mistake("written tokens all at 0", "positions", right, count=_all_at_zero),
+    Mistake("writing starts one late", "positions", right, count=partial(written_moved, by=1)),
+    Mistake("writing starts one early", "positions", right, count=partial(written_moved, by=-1)),
+    Mistake("written tokens all at 0", "positions", right, count=written_at_zero),
     Mistake("written queries at 0, keys right", "positions", queries_at_zero),
-    Mistake("each chunk of 128 counts from 0", "positions", right, count=_each_chunk_anew),
+    Mistake("each chunk of 128 counts from 0", "positions", right, count=partial(by_chunks, width=128)),
     Mistake("cosines and sines kept in bfloat16", "precision", partial(rounded_table, dtype=BF16)),
     Mistake("frequencies cast to bfloat16", "precision", partial(rounded_frequencies, dtype=BF16)),
     Mistake(

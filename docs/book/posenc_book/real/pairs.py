@@ -85,10 +85,11 @@ def as_it_is(model: LanguageModel, text: str | None = None) -> dict[str, Any]:
 def ablation(model: LanguageModel, how: str, which: str, text: str | None = None) -> dict[str, Any]:
     """Return the loss of each passage where a group of pairs is stopped or removed in all layers."""
     ids = passages(model, LENGTH, PASSAGES, text)
-    return {"loss": losses(model, ids, _ablated(model, how, which)).mean(dim=1).tolist()}
+    return {"loss": losses(model, ids, ablated(model, how, which)).mean(dim=1).tolist()}
 
 
-def _ablated(model: LanguageModel, how: str, which: str) -> Attend:
+def ablated(model: LanguageModel, how: str, which: str) -> Attend:
+    """Return attention in which a group of pairs is stopped or removed."""
     pairs = groups(len(model.layers[0].encoding.theta))
     return model.with_rotation(partial(ABLATIONS[how], pairs=pairs[which]))
 
@@ -107,7 +108,7 @@ def layer_unrotated(model: LanguageModel, number: int, text: str | None = None) 
 
 def copied(model: LanguageModel, gap: int, how: str | None = None, which: str | None = None) -> dict[str, Any]:
     """Return the loss of random tokens that stood `gap` before, from the ninth of them on, for each of four seeds."""
-    attend = _ablated(model, how, which) if how and which else None
+    attend = ablated(model, how, which) if how and which else None
     ids = torch.cat([copying(model.words, gap, seed) for seed in range(4)])
     return {"loss": losses(model, ids, attend)[:, gap + 7 :].mean(dim=1).tolist()}
 

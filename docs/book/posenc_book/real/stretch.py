@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc.attention import attention
 from posenc.rotate.frequencies import linear, llama3, ntk, yarn
 from posenc.rotate.rope import RoPE
-from posenc_book.real.decoder import Attend, window
+from posenc_book.real.decoder import Attend
 from posenc_book.real.language_model import LanguageModel, losses
 from posenc_book.real.ledger import by_position
 from posenc_book.real.mistakes import base_of
@@ -46,13 +45,9 @@ def attend_by(model: LanguageModel, kind: str, factor: float) -> Attend | None:
         return None
     if kind == SELF_EXTEND:
         return self_extend(model, math.ceil(factor * 4 / 3))
-    ropes = [stretched(layer.encoding, kind, factor, model.trained_length) for layer in model.layers]
-
-    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = window(q.shape[2], model.layers[layer].window, q.device)
-        return attention(q, k, v, ropes[layer], causal=True, mask=mask)
-
-    return attend
+    return model.with_rotation(
+        lambda rope, q, k, v: (*stretched(rope, kind, factor, model.trained_length)(q, k), v),
+    )
 
 
 def self_extend(model: LanguageModel, group: int, near: int = NEAR) -> Attend:

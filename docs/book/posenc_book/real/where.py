@@ -11,10 +11,8 @@ import torch
 from torch import Generator, Tensor
 
 from posenc.attention import attention_weights
-from posenc.rotate.rope import RoPE
 from posenc_book.real.language_model import LanguageModel, losses
-from posenc_book.real.mistakes import still
-from posenc_book.real.pairs import groups
+from posenc_book.real.pairs import ablated
 from posenc_book.real.texts import ORDINARY, passages
 
 NEEDLE, CUE = 24, 8  # tokens of a passage, and how many of them tell which one is being repeated
@@ -44,24 +42,14 @@ def recall(model: LanguageModel, length: int, count: int, seeds: int, how: str) 
     """
     starts = torch.linspace(NEEDLE, length - NEEDLE * (count + 2), count, device="cpu").long().tolist()
     haystacks = passages(model, length, seeds)
+    attend = None if how == "as it is" else ablated(model, "stopped", how.removesuffix(" stopped"))
     distances, scored = [], []
     for seed in range(seeds):
         ids, repeated = with_needles(haystacks[seed], starts, model.words, seed)
-        loss = losses(model, ids, _attend(model, how))[0]
+        loss = losses(model, ids, attend)[0]
         distances.append([r - s for r, s in zip(repeated, starts, strict=True)])
         scored.append([loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in repeated])
     return {"start": starts, "distance": distances, "loss": scored}
-
-
-def _attend(model: LanguageModel, how: str) -> Any:
-    if how == "as it is":
-        return None
-    pairs = groups(len(model.layers[0].encoding.theta))[how.removesuffix(" stopped")]
-
-    def rotates(rope: RoPE, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return (*still(rope, q, k, torch.arange(q.shape[2]), pairs), v)
-
-    return model.with_rotation(rotates)
 
 
 def attention_by_distance(model: LanguageModel, how: str, length: int = 1024) -> dict[str, Any]:
