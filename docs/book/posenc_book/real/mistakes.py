@@ -169,7 +169,8 @@ def shifted_queries(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor, shift: 
 
 def queries_at_zero(rope: RoPE, q: Tensor, k: Tensor, positions: Tensor) -> QK:
     """Place each query that is written one at a time at 0, keys rightly."""
-    return rope(q, k, written_at_zero(positions), positions)
+    written = torch.arange(q.shape[2], device=q.device) >= SEAM
+    return rope(q, k, positions.masked_fill(written, 0), positions)
 
 
 # Precision
