@@ -113,3 +113,27 @@ def test_a_window_and_its_first_tokens_are_what_is_seen():
     mask = window_mask(10, reach=3, first=2)
     assert mask[9].nonzero().flatten().tolist() == [0, 1, 7, 8, 9]
     assert mask[1].nonzero().flatten().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 4), (40, 44)])
+def test_tokens_computed_anew_replace_what_a_chunk_had_of_them(begin, end):
+    from posenc_book.real.caches import CHUNK, CHUNKS, joined
+
+    rows, visible = joined(begin, end)
+    cached, anew = CHUNKS * CHUNK, CHUNKS * (end - begin)
+    assert rows[cached : cached + anew].tolist() == [n * CHUNK + at for n in range(CHUNKS) for at in range(begin, end)]
+    second, last = CHUNK + begin, cached + anew
+    assert not visible[second, :CHUNK].any()  # computed alone, it saw its own chunk
+    assert visible[cached + end - begin, :begin].all()  # computed anew, it sees the chunk before
+    assert not visible[last:, second].any()
+    assert visible[last:, cached + end - begin].all()
+    assert visible[last:, CHUNK + end].all()
+
+
+def test_a_walk_without_its_jump_ends_where_it_began():
+    peer("safetensors")
+    from posenc_book.real.tables import TABLES
+
+    rows, _ = TABLES["random walk without its jump"]()
+    np.testing.assert_allclose(rows[0], rows[-1], atol=1e-9)
+    assert np.ptp(rows, axis=0).min() > 1

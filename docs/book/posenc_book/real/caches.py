@@ -215,12 +215,11 @@ def reused(model: LanguageModel, name: str, text: str | None = None) -> dict[str
     """Return the loss of a last chunk behind three whose keys and values were computed each by itself.
 
     "stale": keys keep the rotation of their own chunk, which began at 0. "turned": they are turned to where they stand.
-    "turned, first N again": the first N tokens of each chunk are computed anew, and see all that stands before; the
-    others keep the keys and values that they have, which were made with the old ones.
+    "again": some tokens of each chunk are computed anew, and see all that stands before; the others keep the keys and
+    values that they have, which were made with the old ones.
     "recall" is the loss where the last chunk repeats 24 random tokens of each of the others, from the ninth on.
     """
-    again = CHUNK if name == "computed together" else int(name.split()[-2]) if "again" in name else 0
-    rows, visible = joined(again)
+    rows, visible = joined(*REUSED[name])
     places = torch.where(rows < CHUNKS * CHUNK, rows % CHUNK, rows) if name == "stale" else rows
     attend = model.with_rotation(lambda rope, q, k, v: (*rope(q, k, places), v), visible)
     ids = passages(model, (CHUNKS + 1) * CHUNK, 4, text)
@@ -234,31 +233,34 @@ def reused(model: LanguageModel, name: str, text: str | None = None) -> dict[str
     return {"loss": losses(model, ids[:, rows], attend)[:, 1 - CHUNK :].mean(dim=1).tolist(), "recall": recalled}
 
 
-def joined(again: int) -> tuple[Tensor, Tensor]:
+def joined(begin: int, end: int) -> tuple[Tensor, Tensor]:
     """Return which tokens are computed, (r,), and true where one sees another, (r, r).
 
-    First come the chunks, each by itself; then the first `again` tokens of each, which replace what was computed of
+    First come the chunks, each by itself; then tokens `begin` to `end` of each, which replace what was computed of
     them for all that come later in the text; then the last chunk.
     """
     tokens = torch.arange((CHUNKS + 1) * CHUNK)
     cached, last = tokens[: CHUNKS * CHUNK], tokens[CHUNKS * CHUNK :]
-    anew = cached[cached % CHUNK < again]
+    anew = cached[(cached % CHUNK >= begin) & (cached % CHUNK < end)]
     rows = torch.cat([cached, anew, last])
     alone = torch.arange(len(rows)) < len(cached)
     before = rows[:, None] >= rows
     own_chunk = alone & (rows[:, None] // CHUNK == rows // CHUNK)
-    replaced = alone & (rows % CHUNK < again)
+    replaced = alone & (rows % CHUNK >= begin) & (rows % CHUNK < end)
     return rows, before & torch.where(alone[:, None], own_chunk, ~replaced)
 
 
-REUSED = [
-    "computed together",
-    "stale",
-    "turned",
-    "turned, first 4 again",
-    "turned, first 16 again",
-    "turned, first 64 again",
-]
+# Which tokens of each chunk are computed anew, from and to
+REUSED = {
+    "computed together": (0, CHUNK),
+    "stale": (0, 0),
+    "turned": (0, 0),
+    "turned, first 1 again": (0, 1),
+    "turned, first 4 again": (0, 4),
+    "turned, first 16 again": (0, 16),
+    "turned, first 64 again": (0, 64),
+    "turned, 4 others again": (40, 44),
+}
 
 # Keys in few bits
 

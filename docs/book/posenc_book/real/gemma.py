@@ -8,11 +8,11 @@ from torch import Tensor
 
 from posenc.attention import attention
 from posenc.rotate.rope import RoPE
-from posenc_book.real.decoder import window
+from posenc_book.real.decoder import Attend, window
 from posenc_book.real.language_model import LanguageModel, losses
 from posenc_book.real.mistakes import QK, as_interleaved, base_of, right, still_half, unrotated, with_base
 from posenc_book.real.pairs import members
-from posenc_book.real.texts import passages
+from posenc_book.real.texts import copying, passages
 
 LOCAL, GLOBAL = 10_000.0, 1_000_000.0
 Change = Callable[[RoPE, Tensor, Tensor, Tensor], QK]
@@ -45,8 +45,30 @@ CASES: dict[str, tuple[Change, Change]] = {
 }
 
 
+COPIED = (
+    "as it was trained",
+    "nothing turned in global layers",
+    "nothing turned in local layers",
+    "slow half of the pairs still in global layers",
+)
+GAP = 256  # within the window of the local layers
+
+
 def case(model: LanguageModel, name: str) -> dict[str, Any]:
     """Return the loss of four passages of 256 tokens."""
+    return {"loss": losses(model, passages(model, 256, 4), _changed(model, name)).mean(dim=1).tolist()}
+
+
+def copied(model: LanguageModel, name: str) -> dict[str, Any]:
+    """Return the loss of random tokens that stood GAP before, from the ninth of them on, for each of four seeds."""
+    ids = torch.cat([copying(model.words, GAP, seed) for seed in range(4)])
+    opened = torch.cat([torch.tensor([model.opening]).expand(4, -1), ids], dim=1)
+    return {
+        "loss": losses(model, opened, _changed(model, name))[:, GAP + 7 + len(model.opening) :].mean(dim=1).tolist()
+    }
+
+
+def _changed(model: LanguageModel, name: str) -> Attend:
     local, full = CASES[name]
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -55,7 +77,7 @@ def case(model: LanguageModel, name: str) -> dict[str, Any]:
         turned_q, turned_k = change(planned.encoding, q, k, torch.arange(q.shape[2]))
         return attention(turned_q, turned_k, v, causal=True, mask=window(q.shape[2], planned.window, q.device))
 
-    return {"loss": losses(model, passages(model, 256, 4), attend).mean(dim=1).tolist()}
+    return attend
 
 
 def energy(model: LanguageModel) -> dict[str, Any]:

@@ -84,10 +84,9 @@ def _pairs() -> Cases:
 
 
 COPIED_WITHOUT = [
-    (256, "stopped", "0-3"),
-    (256, "stopped", "slow half"),
-    (1024, "stopped", "slow half"),
-    (256, "removed", "20-23"),
+    (gap, how, which)
+    for gap in (64, 256, 1024)
+    for how, which in (("stopped", "slow half"), ("stopped", "0-3"), ("removed", "20-23"))
 ]
 
 
@@ -126,6 +125,7 @@ def _gemma() -> Cases:
         return {}
     return {
         **{("mistakes", name): lambda name=name: gemma.case(gemma3(), name) for name in gemma.CASES},
+        **{("copying", name): lambda name=name: gemma.copied(gemma3(), name) for name in gemma.COPIED},
         ("energy",): lambda: gemma.energy(gemma3()),
     }
 

@@ -6,6 +6,7 @@ Key:   n rows, c width of a row, f frequencies in cycles over the table
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,14 @@ TABLES: dict[str, Callable[[], tuple[np.ndarray, list[tuple[int, int]]]]] = {
     "MiniLM": lambda: (encoder().positions.weight.detach().double().numpy()[1:511], MINILM_BANDS),
     "Whisper's decoder": lambda: (whisper_tables(path_of(WHISPER))["decoder"][4:224], WHISPER_BANDS),
     "random walk": lambda: (np.random.default_rng(0).normal(size=(510, 384)).cumsum(axis=0), MINILM_BANDS),
+    "random walk without its jump": lambda: (_closed(TABLES["random walk"]()[0]), MINILM_BANDS),
     "white noise": lambda: (np.random.default_rng(0).normal(size=(510, 384)), MINILM_BANDS),
 }
+
+
+def _closed(rows: np.ndarray) -> np.ndarray:
+    """Return rows (n, c) less the straight line from the first to the last."""
+    return rows - np.linspace(0, 1, len(rows))[:, None] * (rows[-1] - rows[0])
 
 
 def table(name: str) -> dict[str, Any]:
@@ -115,6 +122,12 @@ SENTENCES = [
     ("a red car on a blue road", "a blue car on a red road"),
     ("she only eats fish", "only she eats fish"),
 ]
+SAME_MEANING = [
+    ("dog bites man", "a man is bitten by a dog"),
+    ("the teacher taught the student", "the student was taught by the teacher"),
+    ("Alice paid Bob", "Bob was paid by Alice"),
+    ("a flight from London to Paris", "a flight to Paris from London"),
+]
 WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "as trained": lambda rows: rows,
     "zero": torch.zeros_like,
@@ -126,14 +139,22 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def order(way: str) -> dict[str, Any]:
-    """Return the cosine of the two sentences of each pair, and that of each first one with itself as trained."""
+    """Return the cosine of the two sentences of each pair, and that of each first one with itself as trained.
+
+    For scale, "same meaning" is the cosine of sentences in other words, and "unrelated" that of two first sentences.
+    """
     whole = [encoder().sentence(first) for first, _ in SENTENCES]
     with _rows(WAYS[way]):
-        both = [(encoder().sentence(first), encoder().sentence(second)) for first, second in SENTENCES]
+        both, meant = (
+            [(encoder().sentence(first), encoder().sentence(second)) for first, second in pairs]
+            for pairs in (SENTENCES, SAME_MEANING)
+        )
     return {
         "sentences": SENTENCES,
         "cosine": [float(first @ second) for first, second in both],
         "difference": [float((first - second).abs().max()) for first, second in both],
+        "same meaning": [float(first @ second) for first, second in meant],
+        "unrelated": [float(one @ other) for (one, _), (other, _) in combinations(both, 2)],
         "with itself": [float(first @ before) for (first, _), before in zip(both, whole, strict=True)],
     }
 

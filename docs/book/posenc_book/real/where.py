@@ -38,18 +38,25 @@ def with_needles(haystack: Tensor, starts: Sequence[int], words: int, seed: int)
 def recall(model: LanguageModel, length: int, count: int, seeds: int, how: str) -> dict[str, Any]:
     """Return where `count` passages begin, and by seed how far back each is and the loss of its repetition.
 
-    The text has `length` tokens; another one for each seed.
+    The text has `length` tokens; another one for each seed. "first" is the loss of a passage where it first stands and
+    nothing tells what it is, the mean of all.
     """
     starts = torch.linspace(NEEDLE, length - NEEDLE * (count + 2), count, device="cpu").long().tolist()
     haystacks = passages(model, length, seeds)
     attend = None if how == "as it is" else ablated(model, "stopped", how.removesuffix(" stopped"))
-    distances, scored = [], []
+    distances, scored, unknown = [], [], []
     for seed in range(seeds):
         ids, repeated = with_needles(haystacks[seed], starts, model.words, seed)
         loss = losses(model, ids, attend)[0]
         distances.append([r - s for r, s in zip(repeated, starts, strict=True)])
-        scored.append([loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in repeated])
-    return {"start": starts, "distance": distances, "loss": scored}
+        scored.append(_of_needles(loss, repeated))
+        unknown += _of_needles(loss, starts)
+    return {"start": starts, "distance": distances, "loss": scored, "first": sum(unknown) / len(unknown)}
+
+
+def _of_needles(loss: Tensor, begins: Sequence[int]) -> list[float]:
+    """Return the mean loss of each passage of the text after its cue, of `loss` (t - 1,)."""
+    return [loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in begins]
 
 
 def attention_by_distance(model: LanguageModel, how: str, length: int = 1024) -> dict[str, Any]:

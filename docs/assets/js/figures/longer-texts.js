@@ -1,0 +1,106 @@
+// How a real model reads beyond its trained length: the loss by position with each stretch, and what the far text is worth.
+
+import { handle } from "../kit/controls.js"
+import { axes, dashed, dot, faint, fixed, line, short, stroke, write } from "../kit/plot.js"
+
+/** Losses of each `bin` tokens by kind; `near`: the loss of some of these bins with only one bin of text before each.
+ * @typedef {{ times: number, loss: Record<string, number[]>, near: { bins: number[], loss: number[] } }} Text */
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function longerTexts(stage) {
+  /** @type {{ bin: number, trained: number, plain: string, first: string, bet: string[], right: number,
+   *   holds: number, texts: Text[] }} */
+  const { bin, trained, plain, first, bet, right, holds, texts } = stage.data
+  const names = texts.map(({ times }) => `${times} times the length`)
+
+  stage.predict(
+    `Nothing is stretched. The model was trained on ${short(trained)} tokens. Where does it begin to read badly?`,
+    bet,
+    (answer) => {
+      ;[length.value, kind.value, place.value] = [names[texts.length - 1], plain, Math.floor(holds / bin)]
+      const verdict = answer === bet[right] ? "Yes" : `No: ${bet[right]}`
+      return `${verdict}. Up to ${short(holds)} tokens its loss stays where it was, and by twice the length it has risen by ${fixed(risen(), 1)} nats.`
+    },
+  )
+  const length = stage.choice("text", names, names[texts.length - 1])
+  const kind = stage.select("stretch", Object.keys(texts[0].loss), first)
+  const last = texts[texts.length - 1].loss[plain].length - 1
+  const show = (/** @type {number} */ n) => `${short(n * bin)}–${short((n + 1) * bin)}`
+  const place = stage.slider("tokens", { min: 0, max: last, value: Math.floor(last / 2), step: 1, show })
+
+  const text = () => texts[names.indexOf(length.value)]
+  const at = () => Math.min(place.value, text().loss[plain].length - 1)
+  const mean = (/** @type {number[]} */ all) => all.reduce((sum, one) => sum + one, 0) / all.length
+  const whole = (/** @type {number[]} */ loss) => loss.slice(0, trained / bin)
+  const risen = () => {
+    const loss = texts[texts.length - 1].loss[plain]
+    const twice = loss.slice((2 * trained) / bin - 2, (2 * trained) / bin)
+    return mean(twice) - mean(whole(loss))
+  }
+  /** What a stretch costs where nothing had to be stretched. */
+  const price = () => mean(whole(text().loss[kind.value])) - mean(whole(text().loss[plain]))
+
+  stage.canvas({
+    label: () =>
+      `Loss by position, up to ${text().times} times the trained length. ${kind.value}: ` +
+      `${fixed(text().loss[kind.value][at()], 2)} nats at tokens ${show(at())}`,
+    ratio: (width) => (width < 520 ? 300 : 310),
+    draw: (ctx, width, height, look) => {
+      const { loss, near, times } = text()
+      const all = Object.values(loss).flat()
+      const box = { left: 40, top: 26, width: width - 52, height: height - 74 }
+      const x = [0, (times * trained) / 1000]
+      const xticks = Array.from({ length: 5 }, (_, i) => (i * times * trained) / 4000)
+      const xformat = (/** @type {number} */ value) => fixed(value, 1)
+      const labels = { xlabel: "position, thousands of tokens", title: "loss, nats a token; dots: after one page only" }
+      const y = [Math.min(...all, ...near.loss) - 0.15, Math.max(...all) + 0.15]
+      const to = axes(ctx, look, box, { x, y, xticks, xformat, ...labels })
+      const middle = (/** @type {number} */ n) => ((n + 0.5) * bin) / 1000
+      const edge = to.x(trained / 1000)
+      dashed(ctx, [4, 4], () => stroke(ctx, [edge, box.top], [edge, box.top + box.height], look.soft, 1.2))
+      write(ctx, look, "trained", edge + 4, box.top + 8, { size: 11, color: look.soft })
+      for (const [name, values] of Object.entries(loss)) {
+        const draw = (/** @type {string} */ color, /** @type {number} */ wide) =>
+          line(
+            ctx,
+            to,
+            values.map((_, n) => middle(n)),
+            values,
+            color,
+            wide,
+          )
+        if (name === kind.value) continue
+        faint(ctx, name === plain ? 0.9 : 0.35, () => draw(name === plain ? look.series[1] : look.soft, 1.5))
+      }
+      const values = loss[kind.value]
+      const color = kind.value === plain ? look.series[1] : look.series[0]
+      line(
+        ctx,
+        to,
+        values.map((_, n) => middle(n)),
+        values,
+        color,
+        2.6,
+      )
+      near.bins.forEach((n, i) => dot(ctx, to.x(middle(n)), to.y(near.loss[i]), look.ink, 3))
+      dot(ctx, to.x(middle(at())), to.y(values[at()]), color, 5)
+    },
+    point: ({ x, width }) => {
+      const bins = text().loss[plain].length
+      place.value = Math.min(bins - 1, Math.max(0, Math.floor(((x - 40) / (width - 52)) * bins)))
+    },
+    arrows: { x: handle(at, (n) => (place.value = n)) },
+  })
+  stage.say(() => {
+    const { loss, near } = text()
+    const here = loss[kind.value][at()]
+    const known = near.bins.indexOf(at())
+    const stretched =
+      kind.value === plain
+        ? `Nothing is stretched.`
+        : `${kind.value} costs ${fixed(price(), 2)} nats a token within the trained length.`
+    const untouched = kind.value === plain ? "" : `, as it is ${fixed(loss[plain][at()], 2)}`
+    const page = known < 0 ? "" : ` The same tokens with only ${short(bin)} before them: ${fixed(near.loss[known], 2)}.`
+    return `${stretched} At tokens ${show(at())} it loses ${fixed(here, 2)}${untouched}.${page}`
+  })
+}
