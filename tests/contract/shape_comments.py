@@ -82,7 +82,7 @@ def watch(path: Path, name: str = "watched") -> tuple[ModuleType, Report]:
 
 
 class Package(MetaPathFinder, Loader):
-    """Import watched copies of all modules of a package, whose own docstring has the `Key:`; `reports` says what of."""
+    """Import watched copies of the modules of a package, by its `Key:` and that of each; `reports` says what of."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -100,7 +100,8 @@ class Package(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Execute a watched copy of the module's file."""
-        code, report = watched_code(Path(module.__spec__.origin), self.key)
+        path = Path(module.__spec__.origin)
+        code, report = watched_code(path, self.key | key_of(path))
         self.reports.append(report)
         run(code, report, module)
 

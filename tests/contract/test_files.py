@@ -190,7 +190,7 @@ def test_public_arguments_have_the_names_of_the_book(path):
                 assert name not in INSTEAD, f"{path.name}:{node.lineno}: call {name} {INSTEAD[name]}"
 
 
-# Part 7's models need what only `make peers` installs; tests/book/real traces the shapes of theirs.
+# What these files say of shapes is traced by tests of their own, on what only `make peers` installs.
 UNTRACED = (PACKAGE / "doctor", BOOK / "posenc_book/real")
 
 

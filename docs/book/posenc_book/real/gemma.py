@@ -1,4 +1,7 @@
-"""What the local and the global layers of Gemma 3 270M need of their rotations."""
+"""What the local and the global layers of Gemma 3 270M need of their rotations.
+
+Key:   b batch, h heads, g key/value heads, t tokens, d head dim, n pairs
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """A language model of a GGUF: how well it reads, what it writes, and the same with something in it changed.
 
-Key:   b batch, h heads, g key/value heads, t tokens, d head dim, w words of the vocabulary
+Key:   b batch, h heads, g key/value heads, t tokens, d head dim, c width of the model, w words
 """
 
 from functools import cached_property

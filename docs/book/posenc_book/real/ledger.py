@@ -1,4 +1,7 @@
-"""What each mistake costs: the loss of the same passages, by position, and what the model then writes."""
+"""What each mistake costs: the loss of the same passages, by position, and what the model then writes.
+
+Key:   b batch, t tokens
+"""
 
 from typing import Any
 

@@ -3,7 +3,7 @@
 Each is a function of the right rotation, a `RoPE`, and of queries (b, h, t, d), keys (b, g, t, d) and positions (t,) or
 (b, t), and returns queries and keys as the mistaken code turns them.
 
-Key:   b batch, h heads, g key/value heads, t tokens, d head dim, r rotary dim
+Key:   b batch, h heads, g key/value heads, t tokens, d head dim, r rotary dim, c width of all heads
 """
 
 from collections.abc import Callable
@@ -221,7 +221,7 @@ def _by_head(rope: RoPE, x: Tensor) -> Tensor:
 
 def _whole(rope: RoPE, x: Tensor, positions: Tensor) -> Tensor:
     wide = RoPE(x.shape[1] * x.shape[3], base=base_of(rope), layout=rope.layout)
-    rows = x.transpose(1, 2).flatten(2)[:, None]  # (b, 1, t, h d)
+    rows = x.transpose(1, 2).flatten(2)[:, None]  # (b, 1, t, c)
     turned = wide.turn(rows, wide.table(positions))
     return turned[:, 0].unflatten(-1, (x.shape[1], -1)).transpose(1, 2)  # (b, h, t, d)
 

@@ -1,6 +1,6 @@
 """Which pairs a model uses: how long they are, which of its heads read them, and what stopping or removing them costs.
 
-Key:   b batch, h heads, g key/value heads, t tokens, s the same tokens as keys, d head dim, n pairs, L layers
+Key:   b batch, h heads, g key/value heads, t tokens, s keys, d head dim, r rotary dim, n pairs, L layers
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
 """Read further than a model was trained: the loss by position, with frequencies stretched in each of the known ways.
 
-Key:   b batch, h heads, g key/value heads, t tokens, s the same tokens as keys, d head dim
+Key:   b batch, h heads, g key/value heads, t tokens, d head dim, w near tokens, n blocks of w
 """
 
 import math
@@ -66,7 +66,9 @@ def self_extend(model: LanguageModel, group: int, near: int = NEAR) -> Attend:
         far_q, far_k = rope(q, k, positions // group + near - near // group, positions // group)
         # query m sees keys 0 .. m - near: the causal pattern of queries from `near` on
         far, weight_of_far = _fused(far_q[:, :, near:], far_k[:, :, :-near], v[:, :, :-near], is_causal=True)
-        share = torch.sigmoid(weight_of_far - weight_of_close[:, :, near:])[..., None]  # (b, h, t - near, 1)
+        share = torch.sigmoid(weight_of_far - weight_of_close[:, :, near:])[
+            ..., None
+        ]  # of far keys, for each far query
         return torch.cat([close[:, :, :near], torch.lerp(close[:, :, near:], far, share)], dim=2)
 
     return attend
@@ -77,10 +79,10 @@ def _close(q: Tensor, k: Tensor, v: Tensor, near: int) -> tuple[Tensor, Tensor]:
     h, t = q.shape[1:3]
     short = -t % near
     blocks = (t + short) // near
-    queries = F.pad(q, (0, 0, 0, short))[0].unflatten(1, (blocks, near)).transpose(0, 1)  # (n, h, near, d)
+    queries = F.pad(q, (0, 0, 0, short))[0].unflatten(1, (blocks, near)).transpose(0, 1)  # (n, h, w, d)
     # each block sees itself and the one before it
     k, v = (F.pad(x, (0, 0, near, short))[0].unfold(1, 2 * near, near).permute(1, 0, 3, 2) for x in (k, v))
-    offset = torch.arange(near)[:, None] + near - torch.arange(2 * near)  # (near, 2 near)
+    offset = torch.arange(near)[:, None] + near - torch.arange(2 * near)  # (w, 2*w)
     seen = ((offset >= 0) & (offset < near)).expand(blocks, 1, -1, -1).clone()
     seen[0, ..., :near] = False  # before the text
     mixed, weight = _fused(queries, k, v, attn_mask=torch.where(seen, 0.0, -math.inf).cpu())
