@@ -1,9 +1,9 @@
-"""The live figures of chapters 7.3 and 7.6: which pairs a real model's heads read, and circles in a real table."""
+"""The live figures of chapters 7.3, 7.4 and 7.6: which pairs a model's heads read, longer texts, circles in a table."""
 
 import numpy as np
 import pytest
 
-from tests.browser.live_figures import label, numbers, pick, predict, press, slide
+from tests.browser.live_figures import label, numbers, pick, predict, press, select, slide
 from tests.scripts.javascript import Script
 
 pytestmark = pytest.mark.full
@@ -33,6 +33,34 @@ def test_pair_roles(open_figure):
     press(figure, "head", "ArrowLeft")
     layer, head = kind["heads"][-2]
     assert f"of layer {layer} head {head}:" in label(figure)
+
+
+def test_longer_texts(open_figure):
+    figure, data, readout = open_figure("chapters/7-real/longer-texts/", "longer-texts")
+    page, length = data["bin"], data["trained"]
+    whole = length // page
+    plain = np.array(data["texts"][-1]["loss"][data["plain"]])
+    assert predict(figure, data["bet"][0]).startswith("No: near 11000.")
+    reply = predict(figure, "near 11,000")
+    assert reply.startswith("Yes.")
+    assert numbers(reply)[-1] == pytest.approx(plain[14:16].mean() - plain[:whole].mean(), abs=0.06)
+    for text in data["texts"]:
+        pick(figure, f"{text['times']} times the length")
+        own = np.array(text["loss"][data["plain"]])
+        for kind in text["loss"]:
+            select(figure, kind)
+            loss, last = np.array(text["loss"][kind]), text["times"] * whole - 1
+            slide(figure, tokens=last)
+            said = readout()
+            assert f"At tokens {last * page}" in said
+            assert f"it loses {loss[last]:.2f}" in said
+            assert f"before them: {text['near']['loss'][-1]:.2f}" in said  # a place of which it is known
+            if kind != data["plain"]:
+                assert numbers(said)[0] == pytest.approx((loss - own)[:whole].mean(), abs=0.006)
+                assert f"as it is {own[last]:.2f}" in said
+            slide(figure, tokens=last - 1)
+            assert "before them" not in readout()
+    assert f"{loss[last - 1]:.2f} nats" in label(figure)
 
 
 def test_five_dials(open_figure):
