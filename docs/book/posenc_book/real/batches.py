@@ -32,7 +32,7 @@ def _packed(model: LanguageModel, text: str | None, restart: bool, blocks: bool)
     """Return the loss (b, documents, t - 1) of documents that stand one behind the other in rows."""
     documents = passages(model, LENGTH, ROWS * DOCUMENTS, text)
     positions = torch.arange(DOCUMENTS * LENGTH)
-    number = positions // LENGTH
+    number = positions // LENGTH  # of the document that a token belongs to
     visible = (number[:, None] == number)[None, None] if blocks else None
     attend = _attend(model, positions % LENGTH if restart else positions, visible)
     loss = losses(model, documents.reshape(ROWS, -1), attend)
@@ -49,6 +49,7 @@ def _padded(model: LanguageModel, text: str | None, counted: bool, hidden: bool)
     # a pad sees itself, so that no query sees nothing
     visible = (seen | torch.eye(2 * LENGTH, dtype=torch.bool))[None, None]
     loss = losses(model, torch.cat([pads, documents], dim=1), _attend(model, positions, visible))
+    # The last pad predicts a first token, which is not scored in a packed row either.
     return loss[:, LENGTH:].unflatten(0, (ROWS, DOCUMENTS))
 
 

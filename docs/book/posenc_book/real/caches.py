@@ -90,6 +90,7 @@ def sink(model: LanguageModel, name: str, text: str | None = None) -> dict[str, 
         weight.append([weights[:, :, token + 32 :, token].mean().item() for token in (0, 1, FENCE)])
         return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
 
+    # The sizes are read after two thirds of the layers, where massive states stand out most.
     states = model.states(ids, attend)
     sizes = [state.norm(dim=-1).mean(dim=0) for state in states][2 * len(model.layers) // 3]  # (t,)
     return {"weight": weight, "size": (sizes / sizes.median())[[0, 1, FENCE]].tolist()}
@@ -186,6 +187,7 @@ def moved(model: LanguageModel, dtype: str, shift: int, text: str | None = None)
             turned_q, turned_k = rope(q, k, positions + shift)
         else:
             turned_q, turned_k = rounded_angles(rope, q, k, positions + shift, getattr(torch, dtype))
+        # Later layers see states that have moved already, so each is compared with its own queries and keys.
         change = (_logits(turned_q, turned_k) - _logits(*rope(q, k, positions))).tril()
         largest = max(largest, change.abs().max().item())
         return attention(turned_q, turned_k, v, causal=True)
@@ -271,8 +273,10 @@ WHERE = ("before", "after", "mixed")
 def in_bits(x: Tensor, bits: int, block: int = 32) -> Tensor:
     """Return `x` (..., d) rounded to 2^bits steps, in blocks of channels that share a scale (as llama.cpp's Q4_0)."""
     parts = x.unflatten(-1, (-1, block))
+    # As in llama.cpp, the largest number of a block, with its sign, is its lowest step.
     largest = parts.gather(-1, parts.abs().argmax(dim=-1, keepdim=True))  # with its sign
     scale = largest / -(2 ** (bits - 1))
+    # A block of zeros has no scale; any will do for it.
     steps = (parts / scale.where(scale != 0, 1.0)).round().clamp(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return (steps * scale).flatten(-2)
 

@@ -65,6 +65,7 @@ def case(model: LanguageModel, name: str) -> dict[str, Any]:
 def copied(model: LanguageModel, name: str) -> dict[str, Any]:
     """Return the loss of random tokens that stood GAP before, from the ninth of them on, for each of four seeds."""
     ids = torch.cat([copying(model.words, GAP, seed) for seed in range(4)])
+    # Gemma was never shown a text that does not begin with <bos>.
     opened = torch.cat([torch.tensor([model.opening]).expand(4, -1), ids], dim=1)
     return {
         "loss": losses(model, opened, _changed(model, name))[:, GAP + 7 + len(model.opening) :].mean(dim=1).tolist()

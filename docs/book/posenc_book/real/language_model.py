@@ -76,6 +76,7 @@ def losses(model: LanguageModel, ids: Tensor, attend: Attend | None = None) -> T
     ids = ids.to(model.device)
     states = model.hidden(ids, attend)[:, :-1]  # (b, t - 1, c)
     parts = zip(states.split(SCORED_AT_ONCE, dim=1), ids[:, 1:].split(SCORED_AT_ONCE, dim=1), strict=True)
+    # Logits of a long text would take gigabytes at once.
     scored = [F.cross_entropy(model.logits(few).mT, next_ids, reduction="none") for few, next_ids in parts]
     return torch.cat(scored, dim=1)  # (b, t - 1)
 
@@ -84,6 +85,7 @@ def continuation(model: LanguageModel, prompt: str, attend: Attend | None = None
     """Return the `count` tokens that the model finds likeliest after `prompt`, one after the other, as text."""
     ids = [*model.opening, *model.tokenizer.encode(prompt, add_special_tokens=False).ids]
     begin = len(ids)
+    # Without a cache: the text is short, and each mistake would need a cache of its own.
     for _ in range(count):
         last = model.hidden(torch.tensor([ids], device=model.device), attend)[:, -1:]
         ids.append(int(model.logits(last).argmax()))

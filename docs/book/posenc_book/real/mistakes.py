@@ -215,11 +215,13 @@ def _in(rope: RoPE, x: Tensor, layout: str) -> Tensor:
 
 
 def _by_head(rope: RoPE, x: Tensor) -> Tensor:
+    # With heads and tokens exchanged, the axis that `turn` takes for tokens is that of heads.
     numbers = torch.arange(x.shape[1], device=x.device)
     return rope.turn(x.transpose(1, 2), rope.table(numbers)).transpose(1, 2)
 
 
 def _whole(rope: RoPE, x: Tensor, positions: Tensor) -> Tensor:
+    # The pairs of a whole row lie across heads, and each head gets a stretch of the frequencies.
     wide = RoPE(x.shape[1] * x.shape[3], base=base_of(rope), layout=rope.layout)
     rows = x.transpose(1, 2).flatten(2)[:, None]  # (b, 1, t, c)
     turned = wide.turn(rows, wide.table(positions))

@@ -62,10 +62,12 @@ def measure(path: Path, text: Path | None = None, only: tuple[str, ...] = SECTIO
         if name not in SECTIONS:
             raise ValueError(f"real: only must be among {', '.join(SECTIONS)}, got {name}")
     words = text.read_text(encoding="utf-8") if text else None
+    # Loading takes seconds, so what can be refused is refused before.
     model = load(path)
     cases = [(section, *case) for section in only for case in _cases(model, section, words)]
     report: dict[str, Any] = {"model": path.name, "text": text.name if text else "the posenc book's prose"}
     report |= {"trained on": model.trained_length, "plan": str(model.plan)} | {section: {} for section in only}
+    # What the measurements draw and count is made where the model is.
     with torch.device(model.device), tqdm(cases, unit="row", file=sys.stderr) as bar:
         for section, name, run in bar:
             bar.set_postfix_str(f"{section}: {name}")

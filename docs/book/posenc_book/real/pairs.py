@@ -69,6 +69,7 @@ def removed(rope: RoPE, q: Tensor, k: Tensor, v: Tensor, pairs: slice) -> tuple[
     turned_q, turned_k = rope(q, k)
     kept = torch.ones(len(rope.theta), device=q.device)
     kept[pairs] = 0
+    # From pairs to channels, in the layout of the file; channels that do not turn are kept.
     kept = kept.repeat_interleave(2) if rope.layout == "interleaved" else kept.repeat(2)  # (r,)
     kept = torch.cat([kept, torch.ones(rope.dim - len(kept), device=q.device)])  # (d,)
     return turned_q * kept, turned_k, v
@@ -123,6 +124,7 @@ def heads(model: LanguageModel, seed: int = 0, gap: int = 128) -> dict[str, Any]
     kind that give most, the parts of each pair (n,) in the logit are returned: of the key that they look for, less the
     mean of the keys 8 to 64 before.
     """
+    # The whole text is repeated, so that each head is asked at many places.
     ids = copying(model.words, gap, seed, length=gap)
     weights: list[Tensor] = []
     turned: list[tuple[Tensor, Tensor]] = []
@@ -137,6 +139,7 @@ def heads(model: LanguageModel, seed: int = 0, gap: int = 128) -> dict[str, Any]
     model.hidden(ids, attend)
     result: dict[str, Any] = {}
     for kind, back in {"previous": 1, "induction": gap - 1}.items():
+        # A diagonal holds the weights of keys at one distance; the first half has nothing to be repeated.
         share = torch.stack([w.diagonal(-back, -2, -1)[:, gap // 2 :].mean(dim=-1) for w in weights])  # (L, h)
         best = share.flatten().argsort(descending=True)[:4].tolist()
         named = [divmod(place, share.shape[1]) for place in best]

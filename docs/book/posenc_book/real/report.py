@@ -52,6 +52,7 @@ def _ledger(rows: dict[str, Any], report: dict[str, Any]) -> str:
         for name in order
     ]
     figure, axes = plt.subplots(figsize=(9, 3.5))
+    # More curves than that cannot be told apart.
     for name in order[:6]:
         by_position = np.subtract(rows[name]["by position"], right["by position"])
         axes.plot(32 * np.arange(len(by_position)) + 16, by_position, label=name)
@@ -93,4 +94,5 @@ def _svg(figure: Figure) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", bbox_inches="tight")
     plt.close(figure)
+    # Without the XML head, an SVG may stand within HTML.
     return text.getvalue().partition("<svg")[2].join(["<svg", ""])

@@ -44,6 +44,7 @@ def attend_by(model: LanguageModel, kind: str, factor: float) -> Attend | None:
     if kind == "none":
         return None
     if kind == SELF_EXTEND:
+        # A third more than the factor, since the near tokens take places of their own.
         return self_extend(model, math.ceil(factor * 4 / 3))
     return model.with_rotation(
         lambda rope, q, k, v: (*stretched(rope, kind, factor, model.trained_length)(q, k), v),
@@ -83,6 +84,7 @@ def _close(q: Tensor, k: Tensor, v: Tensor, near: int) -> tuple[Tensor, Tensor]:
     # each block sees itself and the one before it
     k, v = (F.pad(x, (0, 0, near, short))[0].unfold(1, 2 * near, near).permute(1, 0, 3, 2) for x in (k, v))
     offset = torch.arange(near)[:, None] + near - torch.arange(2 * near)  # (w, 2*w)
+    # A query of a block has its place among the keys of two blocks.
     seen = ((offset >= 0) & (offset < near)).expand(blocks, 1, -1, -1).clone()
     seen[0, ..., :near] = False  # before the text
     mixed, weight = _fused(queries, k, v, attn_mask=torch.where(seen, 0.0, -math.inf).cpu())

@@ -73,6 +73,7 @@ def circle(rows: np.ndarray, low: int, high: int) -> dict[str, Any]:
     spectrum = np.fft.rfft(centered, axis=0)  # (f, c)
     spectrum[:low], spectrum[high + 1 :] = 0, 0
     band = np.fft.irfft(spectrum, n=len(rows), axis=0)  # (n, c)
+    # The two strongest directions of the band span the plane in which a circle would lie.
     components, sizes, _ = np.linalg.svd(band, full_matrices=False)
     point = components[:, :2] * sizes[:2]  # (n, 2)
     radius = np.hypot(point[:, 0], point[:, 1])
@@ -88,6 +89,7 @@ def circle(rows: np.ndarray, low: int, high: int) -> dict[str, Any]:
 
 def reading_error(rows: np.ndarray, folds: int = 10, penalty: float = 1e-3) -> float:
     """Return by how many rows ridge regression misses a row's number, on the rows that it was not fitted to."""
+    # Scaled, so that one penalty suits all tables; the ones fit the mean.
     x = np.hstack([rows / rows.std(), np.ones((len(rows), 1))])
     number = np.arange(len(rows), dtype=float)
     fold = np.random.default_rng(0).permutation(len(rows)) % folds

@@ -37,6 +37,7 @@ def tokenizer_of(metadata: dict[str, Any]) -> Tokenizer:
     types = metadata["tokenizer.ggml.token_type"]
     tokens = metadata["tokenizer.ggml.tokens"]
     control = [token for token, kind in zip(tokens, types, strict=True) if kind == CONTROL]
+    # Without this, "<bos>" in a text would be cut into letters.
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in control])
     return tokenizer
 
@@ -47,6 +48,7 @@ def _by_merges(metadata: dict[str, Any]) -> Tokenizer:
     merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE(numbers, merges))
     cuts = [_cut(cut) for cut in CUTS[metadata.get("tokenizer.ggml.pre", "default")]]
+    # Words are cut first; then bytes stand for letters, so that any text has tokens.
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cuts, to_bytes])
     tokenizer.decoder = decoders.ByteLevel()
@@ -61,6 +63,7 @@ def _by_scores(metadata: dict[str, Any]) -> Tokenizer:
     """Return a BPE of SentencePiece: what two tokens merge into comes first if its score is higher."""
     numbers = _numbers(metadata)
     scores = metadata["tokenizer.ggml.scores"]
+    # SentencePiece stores scores and no merges: each cut of a token into two known ones is a merge with its score.
     merges = []
     for token in numbers:
         halves = [(token[:cut], token[cut:]) for cut in range(1, len(token))]

@@ -26,6 +26,7 @@ def with_needles(haystack: Tensor, starts: Sequence[int], words: int, seed: int)
     """
     generator = Generator("cpu").manual_seed(seed)
     needles = torch.randint(ORDINARY, words, (len(starts), NEEDLE), generator=generator, device="cpu")
+    # What is repeated replaces the end of the text, so that its length stays the same.
     text, end = haystack.clone(), len(haystack) - NEEDLE * len(starts)
     repeated = [0] * len(starts)
     for place, number in enumerate(torch.randperm(len(starts), generator=generator, device="cpu").tolist()):
@@ -73,6 +74,7 @@ def attention_by_distance(model: LanguageModel, how: str, length: int = 1024) ->
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         rope = None if how == "nothing turned" else model.layers[layer].encoding
+        # With no rotation the mask stays, and is what remains to be seen.
         weights = attention_weights(q, k, rope, causal=True)  # (b, h, t, s)
         mean = weights[:, :, length // 2 :].mean(dim=(0, 1))  # (t / 2, s)
         first.append(mean[:, 0].mean().item())

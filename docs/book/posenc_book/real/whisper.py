@@ -22,6 +22,7 @@ def whisper_tables(path: str | Path) -> dict[str, np.ndarray]:
         if version != 6:
             raise ValueError(f"real: path must be a model of CTranslate2, version 6, got version {version}, {name}")
         _number(file, "I")  # the revision
+        # Of each variable: its name, shape and type, how many bytes it takes, and these.
         for _ in range(_number(file, "I")):
             name = _text(file)
             shape = [_number(file, "I") for _ in range(_number(file, "B"))]
