@@ -47,7 +47,7 @@ def stored(cell):
         (Cell("pairs", ("stopped", "slow half")), "loss", 0.02),
         (Cell("pairs", ("copying", "256", "slow half stopped")), "loss", 0.5),
         (Cell("stretch", ("4 times", "after 1,024")), "loss", 0.02),
-        (Cell("stretch", ("2 times, another text", "YaRN")), "loss", 0.03),
+        (Cell("stretch", ("1.5 times, another text", "YaRN")), "loss", 0.03),
         (Cell("caches", ("sinks", "token 128 sees itself alone")), "weight", 0.03),
         (Cell("caches", ("keys in few bits", "4", "mixed")), "loss", 0.03),
         (Cell("tables", ("order", "as trained")), "cosine", 0.002),

@@ -77,8 +77,14 @@ def losses(model: LanguageModel, ids: Tensor, attend: Attend | None = None) -> T
     states = model.hidden(ids, attend)[:, :-1]  # (b, t - 1, c)
     parts = zip(states.split(SCORED_AT_ONCE, dim=1), ids[:, 1:].split(SCORED_AT_ONCE, dim=1), strict=True)
     # Logits of a long text would take gigabytes at once.
-    scored = [F.cross_entropy(model.logits(few).mT, next_ids, reduction="none") for few, next_ids in parts]
+    scored = [_cross_entropy(model.logits(few), next_ids) for few, next_ids in parts]
     return torch.cat(scored, dim=1)  # (b, t - 1)
+
+
+def _cross_entropy(logits: Tensor, ids: Tensor) -> Tensor:
+    """Return the loss (b, t) of `ids` (b, t), of logits (b, t, w)."""
+    # Flat rows: torch is five times as slow on logits with words before tokens.
+    return F.cross_entropy(logits.flatten(0, 1), ids.flatten(), reduction="none").view_as(ids)
 
 
 def continuation(model: LanguageModel, prompt: str, attend: Attend | None = None, count: int = 24) -> str:

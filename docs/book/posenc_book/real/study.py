@@ -50,14 +50,17 @@ def _smollm2(measure: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     return lambda: measure(smollm2(), *arguments)
 
 
+# A row is kept as long as the keys of its cell and the code of its section stay: keys name what a cell is called with.
+
+
 def _stretch() -> Cases:
     """Return the longest texts first, so that no process waits for the last of them."""
     return {
         **{("4 times", kind): _smollm2(stretch.read, kind, 4.0, 4.0) for kind in ["none", *KINDS]},
         **{("2 times", kind): _smollm2(stretch.read, kind, 2.0, 2.0) for kind in KINDS},
-        **{("2 times, another text", kind): _smollm2(stretch.read, kind, 2.0, 2.0, 1) for kind in ("none", "YaRN")},
+        **{("1.5 times, another text", kind): _smollm2(stretch.read, kind, 2.0, 1.5, 1) for kind in ("none", "YaRN")},
         ("4 times", "after 1,024"): _smollm2(stretch.read_after_little, 4.0, [7, 9, 11, 15, 19, 23, 27, 31]),
-        ("2 times, another text", "after 1,024"): _smollm2(stretch.read_after_little, 2.0, [7, 9, 11, 13, 15], 1),
+        ("1.5 times, another text", "after 1,024"): _smollm2(stretch.read_after_little, 1.5, [7, 9, 10, 11], 1),
     }
 
 
