@@ -82,6 +82,13 @@ export default function longerTexts(stage) {
         color,
         2.6,
       )
+      const right = box.left + box.width
+      const named = (/** @type {string} */ name, /** @type {string} */ ink) => {
+        const high = Math.max(...loss[name].slice(-4))
+        write(ctx, look, name, right, to.y(high) - 9, { align: "right", size: 11.5, weight: 700, color: ink })
+      }
+      named(plain, look.letters[1])
+      if (kind.value !== plain) named(kind.value, look.letters[0])
       near.bins.forEach((n, i) => dot(ctx, to.x(middle(n)), to.y(near.loss[i]), look.ink, 3))
       dot(ctx, to.x(middle(at())), to.y(values[at()]), color, 5)
     },
