@@ -22,6 +22,7 @@ PAGE = Template("""<!doctype html>
   body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif }
   table { border-collapse: collapse }
   td, th { padding: .15rem .6rem; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }
+  td:last-child { overflow-wrap: anywhere }
   td.number { text-align: right; font-variant-numeric: tabular-nums }
   svg { max-width: 100%; height: auto }
   pre { overflow-x: auto; background: #f4f4f4; padding: .6rem }
@@ -57,7 +58,7 @@ def _ledger(rows: dict[str, Any], report: dict[str, Any]) -> str:
         by_position = np.subtract(rows[name]["by position"], right["by position"])
         axes.plot(32 * np.arange(len(by_position)) + 16, by_position, label=name)
     axes.set(xlabel="position", ylabel="nats over the right loss")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the curves, which fill the frame
     return (
         f"<h2>What each mistake costs</h2><p>Right: {mean(right['loss']):.3f} nats.</p>{_svg(figure)}"
         f"<table><tr><th>mistake<th>nats<th>what it writes after Once upon a time{''.join(lines)}</table>"
