@@ -59,29 +59,14 @@ export default function longerTexts(stage) {
       const edge = to.x(trained / 1000)
       dashed(ctx, [4, 4], () => stroke(ctx, [edge, box.top], [edge, box.top + box.height], look.soft, 1.2))
       write(ctx, look, "trained", edge + 4, box.top + 8, { size: 11, color: look.soft })
-      for (const [name, values] of Object.entries(loss)) {
-        const draw = (/** @type {string} */ color, /** @type {number} */ wide) =>
-          line(
-            ctx,
-            to,
-            values.map((_, n) => middle(n)),
-            values,
-            color,
-            wide,
-          )
-        if (name === kind.value) continue
-        faint(ctx, name === plain ? 0.9 : 0.35, () => draw(name === plain ? look.series[1] : look.soft, 1.5))
-      }
-      const values = loss[kind.value]
+      const places = loss[plain].map((_, n) => middle(n))
+      const draw = (/** @type {string} */ name, /** @type {string} */ ink, /** @type {number} */ wide) =>
+        line(ctx, to, places, loss[name], ink, wide)
+      const others = Object.keys(loss).filter((name) => name !== kind.value)
+      for (const name of others)
+        faint(ctx, name === plain ? 0.9 : 0.35, () => draw(name, name === plain ? look.series[1] : look.soft, 1.5))
       const color = kind.value === plain ? look.series[1] : look.series[0]
-      line(
-        ctx,
-        to,
-        values.map((_, n) => middle(n)),
-        values,
-        color,
-        2.6,
-      )
+      draw(kind.value, color, 2.6)
       const right = box.left + box.width
       const named = (/** @type {string} */ name, /** @type {string} */ ink) => {
         const high = Math.max(...loss[name].slice(-4))
@@ -90,7 +75,7 @@ export default function longerTexts(stage) {
       named(plain, look.letters[1])
       if (kind.value !== plain) named(kind.value, look.letters[0])
       near.bins.forEach((n, i) => dot(ctx, to.x(middle(n)), to.y(near.loss[i]), look.ink, 3))
-      dot(ctx, to.x(middle(at())), to.y(values[at()]), color, 5)
+      dot(ctx, to.x(middle(at())), to.y(loss[kind.value][at()]), color, 5)
     },
     point: ({ x, width }) => {
       const bins = text().loss[plain].length

@@ -15,7 +15,7 @@ from posenc_book.real.decoder import Attend
 from posenc_book.real.language_model import LanguageModel, losses
 from posenc_book.real.mistakes import rounded_angles, unrotated
 from posenc_book.real.texts import passages
-from posenc_book.real.where import CUE, NEEDLE, with_needles
+from posenc_book.real.where import of_needles, with_needles
 
 # Sinks
 
@@ -230,8 +230,7 @@ def reused(model: LanguageModel, name: str, text: str | None = None) -> dict[str
     for seed, row in enumerate(ids):
         asked, repeated = with_needles(row, starts, model.words, seed)
         loss = losses(model, asked[:, rows], attend)[0, 1 - CHUNK :]  # of the last chunk but its first token
-        begins = [begin - CHUNKS * CHUNK for begin in repeated]
-        recalled += [loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in begins]
+        recalled += of_needles(loss, [begin - CHUNKS * CHUNK for begin in repeated])
     return {"loss": losses(model, ids[:, rows], attend)[:, 1 - CHUNK :].mean(dim=1).tolist(), "recall": recalled}
 
 

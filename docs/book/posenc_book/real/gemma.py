@@ -14,8 +14,8 @@ from posenc.rotate.rope import RoPE
 from posenc_book.real.decoder import Attend, window
 from posenc_book.real.language_model import LanguageModel, losses
 from posenc_book.real.mistakes import QK, as_interleaved, base_of, right, still_half, unrotated, with_base
-from posenc_book.real.pairs import members
-from posenc_book.real.texts import copying, passages
+from posenc_book.real.pairs import members, of_copies
+from posenc_book.real.texts import passages
 
 LOCAL, GLOBAL = 10_000.0, 1_000_000.0
 Change = Callable[[RoPE, Tensor, Tensor, Tensor], QK]
@@ -64,12 +64,7 @@ def case(model: LanguageModel, name: str) -> dict[str, Any]:
 
 def copied(model: LanguageModel, name: str) -> dict[str, Any]:
     """Return the loss of random tokens that stood GAP before, from the ninth of them on, for each of four seeds."""
-    ids = torch.cat([copying(model.words, GAP, seed) for seed in range(4)])
-    # Gemma was never shown a text that does not begin with <bos>.
-    opened = torch.cat([torch.tensor([model.opening]).expand(4, -1), ids], dim=1)
-    return {
-        "loss": losses(model, opened, _changed(model, name))[:, GAP + 7 + len(model.opening) :].mean(dim=1).tolist()
-    }
+    return of_copies(model, GAP, _changed(model, name))
 
 
 def _changed(model: LanguageModel, name: str) -> Attend:

@@ -109,9 +109,15 @@ def layer_unrotated(model: LanguageModel, number: int, text: str | None = None) 
 
 def copied(model: LanguageModel, gap: int, how: str | None = None, which: str | None = None) -> dict[str, Any]:
     """Return the loss of random tokens that stood `gap` before, from the ninth of them on, for each of four seeds."""
-    attend = ablated(model, how, which) if how and which else None
-    ids = torch.cat([copying(model.words, gap, seed) for seed in range(4)])
-    return {"loss": losses(model, ids, attend)[:, gap + 7 :].mean(dim=1).tolist()}
+    return of_copies(model, gap, ablated(model, how, which) if how and which else None)
+
+
+def of_copies(model: LanguageModel, gap: int, attend: Attend | None) -> dict[str, Any]:
+    """Return the same with attention of any kind."""
+    opening = torch.tensor(model.opening, dtype=torch.long).expand(4, -1)
+    copies = torch.cat([copying(model.words, gap, seed) for seed in range(4)])
+    loss = losses(model, torch.cat([opening, copies], dim=1), attend)
+    return {"loss": loss[:, opening.shape[1] + gap + 7 :].mean(dim=1).tolist()}
 
 
 # Heads

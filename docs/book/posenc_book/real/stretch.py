@@ -67,9 +67,8 @@ def self_extend(model: LanguageModel, group: int, near: int = NEAR) -> Attend:
         far_q, far_k = rope(q, k, positions // group + near - near // group, positions // group)
         # query m sees keys 0 .. m - near: the causal pattern of queries from `near` on
         far, weight_of_far = _fused(far_q[:, :, near:], far_k[:, :, :-near], v[:, :, :-near], is_causal=True)
-        share = torch.sigmoid(weight_of_far - weight_of_close[:, :, near:])[
-            ..., None
-        ]  # of far keys, for each far query
+        # what the far keys of each query from `near` on weigh, of all its keys
+        share = torch.sigmoid(weight_of_far - weight_of_close[:, :, near:])[..., None]
         return torch.cat([close[:, :, :near], torch.lerp(close[:, :, near:], far, share)], dim=2)
 
     return attend

@@ -29,6 +29,7 @@ from posenc_book.runs.labs import text_digest
 from posenc_book.runs.provenance import code_digest
 
 Keys = tuple[str, ...]
+# A row is kept as long as the keys of its cell and the code of its section stay: keys name what a cell is called with.
 Cases = dict[Keys, Callable[[], Any]]
 KINDS = ["linear", "NTK", "YaRN", "Llama 3", stretch.SELF_EXTEND]
 BASE, LENGTH, PAIRS, LAYERS = 100_000.0, 8192, 32, 30  # of SmolLM2-135M, known before it is read
@@ -48,9 +49,6 @@ def gemma3() -> LanguageModel:
 
 def _smollm2(measure: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     return lambda: measure(smollm2(), *arguments)
-
-
-# A row is kept as long as the keys of its cell and the code of its section stay: keys name what a cell is called with.
 
 
 def _stretch() -> Cases:

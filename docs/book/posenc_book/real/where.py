@@ -50,12 +50,12 @@ def recall(model: LanguageModel, length: int, count: int, seeds: int, how: str) 
         ids, repeated = with_needles(haystacks[seed], starts, model.words, seed)
         loss = losses(model, ids, attend)[0]
         distances.append([r - s for r, s in zip(repeated, starts, strict=True)])
-        scored.append(_of_needles(loss, repeated))
-        unknown += _of_needles(loss, starts)
+        scored.append(of_needles(loss, repeated))
+        unknown += of_needles(loss, starts)
     return {"start": starts, "distance": distances, "loss": scored, "first": sum(unknown) / len(unknown)}
 
 
-def _of_needles(loss: Tensor, begins: Sequence[int]) -> list[float]:
+def of_needles(loss: Tensor, begins: Sequence[int]) -> list[float]:
     """Return the mean loss of each passage of the text after its cue, of `loss` (t - 1,)."""
     return [loss[begin + CUE - 1 : begin + NEEDLE - 1].mean().item() for begin in begins]
 
