@@ -26,6 +26,11 @@ TAGS = (
 )  # fmt: skip
 THREAD = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/(?:issues|pull|commit|discussions)/\w+")
 LONG = 120  # letters of a message on a label
+FINDER = (
+    '<div class="finder" data-script="finder" data-noun="entries" data-label="Entries of the museum" '
+    'data-hint="cache, bfloat16, transformers …" data-facets=\'[{"name": "kind", "column": 1, "one": true, '
+    '"plural": true}, {"name": "tag", "column": 2}]\' markdown="1">'
+)
 
 
 @dataclass
@@ -134,6 +139,11 @@ def plan(entries: list[Entry]) -> str:
         wall = f'<span class="wall {first.kind}" aria-hidden="true">{"<i></i>" * len(in_hall)}</span>'
         lines.append(f"- {wall} [{first.hall_title}]({hall}.md) {len(in_hall)} {first.kind}{plural}")
     return "\n".join(lines)
+
+
+def finder(entries: list[Entry]) -> str:
+    """Return the table of all entries, in the element that a script gives a search box and buttons."""
+    return f"{FINDER}\n\n{table(entries)}\n\n</div>"
 
 
 def table(entries: list[Entry]) -> str:

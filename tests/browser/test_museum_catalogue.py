@@ -38,7 +38,7 @@ def query(page):
 
 
 def tag(page, name):
-    return page.locator(f".finder-tags button[data-mark='{name}']")
+    return page.locator(f".finder-tag button[data-mark='{name}']")
 
 
 def number(button):
@@ -97,11 +97,11 @@ def test_tags_narrow_and_their_numbers_tell_how_far(enter):
 
 def test_an_exhibit_has_one_kind(enter):
     page = enter()
-    kinds = page.locator(".finder-kinds button").all()
+    kinds = page.locator(".finder-kind button").all()
     assert sum(number(kind) for kind in kinds) == count(page)
     for kind in kinds:
         kind.click()
-        assert page.locator(".finder-kinds [aria-pressed=true]").count() == 1
+        assert page.locator(".finder-kind [aria-pressed=true]").count() == 1
         assert query(page) == {"kind": [kind.get_attribute("data-mark")]}
 
 

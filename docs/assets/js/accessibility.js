@@ -48,7 +48,9 @@ const typed = (session) => {
 
 // A whole file is copied as it lies on the site; where that cannot be, the reader is led to it.
 const copyFile = async (button) => {
-  const said = button.textContent
+  // A button with an icon says so by its look and its name.
+  const icon = button.querySelector("svg")
+  const [said, label] = [button.textContent, button.getAttribute("aria-label")]
   try {
     const text = fetch(button.dataset.copies).then((answer) => {
       if (!answer.ok) throw new Error(answer.statusText)
@@ -56,8 +58,14 @@ const copyFile = async (button) => {
     })
     const typed = text.then((file) => new Blob([file], { type: "text/plain" }))
     await navigator.clipboard.write([new ClipboardItem({ "text/plain": typed })])
-    button.textContent = "Copied"
-    setTimeout(() => (button.textContent = said), 2000)
+    if (icon) button.setAttribute("aria-label", "Copied")
+    else button.textContent = "Copied"
+    button.classList.add("copied")
+    setTimeout(() => {
+      if (!icon) button.textContent = said
+      button.setAttribute("aria-label", label)
+      button.classList.remove("copied")
+    }, 2000)
   } catch {
     location.assign(button.dataset.copies)
   }

@@ -1,93 +1,129 @@
-// The museum's catalogue: a box for words and buttons for tags, above a table that stands whole without this script.
+// A box for words and buttons for marks above a list or a table, which stands whole without this script.
+//
+// The element says what is in it: `data-items` names the entries (rows of a table unless said; a heading stands for all
+// up to the next one), `data-facets` what they are marked by, as JSON: a column of the table, or `data-…` of an entry.
 
 import { make } from "./kit/controls.js"
 
-/** @typedef {{ row: HTMLTableRowElement, words: string, marks: Set<string> }} Exhibit */
+/** @typedef {{ name: string, column?: number, one?: boolean, plural?: boolean }} Facet `one`: an entry has one mark */
+/** @typedef {{ parts: HTMLElement[], words: string, marks: Map<string, string[]> }} Item */
+/** @typedef {Facet & { buttons: HTMLButtonElement[] }} Choice */
 
-const KIND = 1 // the columns of the table that hold marks: one kind, and tags
-const TAGS = 2
+const HEADING = /^H[1-6]$/
 
-/** @param {HTMLTableRowElement} row @param {number} column */
-const marks = (row, column) =>
-  (row.cells[column].textContent ?? "")
+/** @param {string} text */
+const listed = (text) =>
+  text
     .split(",")
     .map((mark) => mark.trim())
     .filter(Boolean)
 
-/** Put the controls above the table, and set them as the address says. @param {HTMLElement} finder */
+/** An entry, and of a heading what stands below it. @param {HTMLElement} element */
+const whole = (element) => {
+  const parts = [element]
+  if (!HEADING.test(element.tagName)) return parts
+  let next = element.nextElementSibling
+  while (next instanceof HTMLElement && !(HEADING.test(next.tagName) && next.tagName <= element.tagName)) {
+    parts.push(next)
+    next = next.nextElementSibling
+  }
+  return parts
+}
+
+/** @param {HTMLElement} finder @param {Facet[]} facets @returns {Item[]} */
+const itemsOf = (finder, facets) => {
+  const elements = /** @type {NodeListOf<HTMLElement>} */ (finder.querySelectorAll(finder.dataset.items ?? "tbody tr"))
+  return Array.from(elements, (element) => {
+    const parts = whole(element)
+    const cells = element instanceof HTMLTableRowElement ? element.cells : []
+    const mark = ({ name, column }) =>
+      listed((column === undefined ? element.dataset[name] : cells[column]?.textContent) ?? "")
+    return {
+      parts,
+      words: parts.map((part) => part.textContent ?? "").join(" ").toLowerCase(),
+      marks: new Map(facets.map((facet) => [facet.name, mark(facet)])),
+    }
+  })
+}
+
+/** Put the controls above the entries, and set them as the address says. @param {HTMLElement} finder */
 export default function open(finder) {
-  const table = finder.querySelector("table")
-  if (!table || finder.querySelector(".finder-bar")) return
-  /** @type {Exhibit[]} */
-  const exhibits = Array.from(table.tBodies[0].rows, (row) => ({
-    row,
-    words: (row.textContent ?? "").toLowerCase(),
-    marks: new Set([...marks(row, KIND), ...marks(row, TAGS)]),
-  }))
+  if (finder.querySelector(".finder-bar")) return
+  /** @type {Facet[]} */
+  const facets = JSON.parse(finder.dataset.facets ?? "[]")
+  const items = itemsOf(finder, facets)
+  if (!items.length) return
+  const noun = finder.dataset.noun ?? "entries"
   let heading = finder.previousElementSibling
   while (heading && heading.tagName !== "H2") heading = heading.previousElementSibling
   const anchor = heading ? `#${heading.id}` : ""
   const place = location.pathname
   const asked = new URLSearchParams(location.search)
-  const chosen = new Set([...asked.getAll("kind"), ...asked.getAll("tag")])
 
   const box = /** @type {HTMLInputElement} */ (
-    make("input", { type: "search", placeholder: "cache, bfloat16, transformers …", autocomplete: "off" })
+    make("input", { type: "search", placeholder: finder.dataset.hint ?? "", autocomplete: "off" })
   )
   box.value = asked.get("q") ?? ""
   const count = make("p", { class: "finder-count", role: "status" })
   const all = make("button", { type: "button", class: "finder-all" }, ["Show all"])
-  const nothing = make("p", { class: "finder-nothing" }, ["No exhibit has all of these. Take one away."])
+  const nothing = make("p", { class: "finder-nothing" }, [`No ${noun} have all of these. Take one away.`])
+  /** @type {Map<string, Set<string>>} the marks that are chosen, by the facet */
+  const chosen = new Map(facets.map(({ name }) => [name, new Set(asked.getAll(name))]))
+  const of = (/** @type {string} */ name) => /** @type {Set<string>} */ (chosen.get(name))
 
-  /** Buttons for the marks of one column, the most frequent first. @param {string} name @param {number} column */
-  const buttonsOf = (name, column) => {
-    const all = exhibits.flatMap(({ row }) => marks(row, column))
-    const often = (/** @type {string} */ mark) => all.filter((other) => other === mark).length
-    const sorted = [...new Set(all)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
+  /** Buttons for the marks of one facet, the most frequent first. @param {Facet} facet @returns {Choice} */
+  const choiceOf = (facet) => {
+    const marks = items.flatMap((item) => item.marks.get(facet.name) ?? [])
+    const often = (/** @type {string} */ mark) => marks.filter((other) => other === mark).length
+    const sorted = [...new Set(marks)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
     const buttons = sorted.map((mark) => {
       const number = make("span", { class: "finder-number", "aria-hidden": "true" })
-      const text = column === KIND ? `${mark}s` : mark
-      const button = make("button", { type: "button", "data-mark": mark }, [text, number])
+      const button = make("button", { type: "button", "data-mark": mark }, [facet.plural ? `${mark}s` : mark, number])
       button.addEventListener("click", () => {
-        if (!chosen.delete(mark)) {
-          if (column === KIND) sorted.forEach((other) => chosen.delete(other)) // an exhibit has one kind
-          chosen.add(mark)
+        if (!of(facet.name).delete(mark)) {
+          if (facet.one) of(facet.name).clear()
+          of(facet.name).add(mark)
         }
         change()
       })
       return /** @type {HTMLButtonElement} */ (button)
     })
-    return { buttons, group: make("div", { class: `finder-${name}`, role: "group", "aria-label": name }, buttons) }
+    for (const mark of of(facet.name)) if (!sorted.includes(mark)) of(facet.name).delete(mark)
+    return { ...facet, buttons }
   }
-  const kinds = buttonsOf("kinds", KIND)
-  const tags = buttonsOf("tags", TAGS)
-  for (const mark of chosen) {
-    if (![...kinds.buttons, ...tags.buttons].some((button) => button.dataset.mark === mark)) chosen.delete(mark)
-  }
+  const choices = facets.map(choiceOf)
+
+  const words = () => box.value.toLowerCase().split(/\s+/).filter(Boolean)
+  /** Whether an entry has all that is chosen; of facet `name` the marks `instead`.
+   * @param {Item} item @param {string} [name] @param {string[]} [instead] */
+  const fits = (item, name, instead = []) =>
+    words().every((word) => item.words.includes(word)) &&
+    facets.every((facet) =>
+      [...(facet.name === name ? instead : of(facet.name))].every((mark) => item.marks.get(facet.name)?.includes(mark)),
+    )
 
   const show = () => {
-    const words = box.value.toLowerCase().split(/\s+/).filter(Boolean)
-    const fits = (/** @type {Exhibit} */ exhibit, /** @type {Iterable<string>} */ wanted) =>
-      words.every((word) => exhibit.words.includes(word)) && [...wanted].every((mark) => exhibit.marks.has(mark))
     let left = 0
-    for (const exhibit of exhibits) {
-      exhibit.row.hidden = !fits(exhibit, chosen)
-      if (!exhibit.row.hidden) left += 1
+    for (const item of items) {
+      const stays = fits(item)
+      for (const part of item.parts) part.hidden = !stays
+      if (stays) left += 1
     }
-    for (const button of [...kinds.buttons, ...tags.buttons]) {
-      const mark = button.dataset.mark ?? ""
-      const siblings = kinds.buttons.includes(button) ? kinds.buttons.map((other) => other.dataset.mark ?? "") : []
-      const others = [...chosen].filter((other) => !siblings.includes(other))
-      const more = exhibits.filter((exhibit) => fits(exhibit, [...others, mark])).length
-      button.setAttribute("aria-pressed", String(chosen.has(mark)))
-      button.classList.toggle("finder-empty", more === 0 && !chosen.has(mark))
-      const number = button.querySelector(".finder-number")
-      if (number) number.textContent = String(more)
-    }
-    count.textContent = left === exhibits.length ? `All ${left} entries` : `${left} of ${exhibits.length} entries`
-    all.hidden = words.length === 0 && chosen.size === 0
+    for (const { name, one, buttons } of choices)
+      for (const button of buttons) {
+        const mark = button.dataset.mark ?? ""
+        const more = items.filter((item) => fits(item, name, one ? [mark] : [...of(name), mark])).length
+        button.setAttribute("aria-pressed", String(of(name).has(mark)))
+        button.classList.toggle("finder-empty", more === 0 && !of(name).has(mark))
+        const number = button.querySelector(".finder-number")
+        if (number) number.textContent = String(more)
+      }
+    const isAll = left === items.length
+    count.textContent = isAll ? `All ${left} ${noun}` : `${left} of ${items.length} ${noun}`
+    all.hidden = !words().length && choices.every(({ name }) => of(name).size === 0)
+    finder.classList.toggle("finder-filtered", !isAll)
     nothing.hidden = left > 0
-    table.hidden = left === 0
+    for (const table of finder.querySelectorAll("table")) table.hidden = left === 0
   }
 
   /** Say in the address what is shown, so that it can be sent. */
@@ -95,9 +131,7 @@ export default function open(finder) {
     if (location.pathname !== place) return // the reader has left
     const params = new URLSearchParams()
     if (box.value.trim()) params.set("q", box.value.trim())
-    for (const { dataset } of kinds.buttons)
-      if (chosen.has(dataset.mark ?? "")) params.append("kind", dataset.mark ?? "")
-    for (const { dataset } of tags.buttons) if (chosen.has(dataset.mark ?? "")) params.append("tag", dataset.mark ?? "")
+    for (const { name } of choices) for (const mark of of(name)) params.append(name, mark)
     const query = params.size ? `?${params}${anchor}` : location.hash
     if (query !== location.search + location.hash) history.replaceState(history.state, "", place + query)
   }
@@ -110,15 +144,17 @@ export default function open(finder) {
   box.addEventListener("input", change)
   all.addEventListener("click", () => {
     box.value = ""
-    chosen.clear()
+    for (const marks of chosen.values()) marks.clear()
     change()
     box.focus()
   })
+  const groups = choices.map(({ name, buttons }) =>
+    make("div", { class: `finder-${name}`, role: "group", "aria-label": name }, buttons),
+  )
   finder.prepend(
-    make("div", { class: "finder-bar", role: "search", "aria-label": "Entries of the museum" }, [
+    make("div", { class: "finder-bar", role: "search", "aria-label": finder.dataset.label ?? noun }, [
       make("label", {}, [make("span", {}, ["Find"]), box]),
-      kinds.group,
-      tags.group,
+      ...groups,
       make("div", { class: "finder-state" }, [count, all]),
     ]),
   )

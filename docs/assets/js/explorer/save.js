@@ -1,6 +1,7 @@
 // Take it along: pictures as PNG and SVG, numbers as CSV.
 
 import { make, press } from "../kit/controls.js"
+import { download } from "../kit/download.js"
 import { look } from "../kit/paper.js"
 import { write } from "../kit/plot.js"
 import { rows } from "./numbers.js"
@@ -77,14 +78,6 @@ const cell = (cell) => (/[",]/.test(String(cell)) ? `"${String(cell).replaceAll(
 const csv = (a, b, panel) => {
   const lines = (/** @type {View} */ view) => rows(view, panel).map((row) => `${row.map(cell).join()}\n`)
   return new Blob([...lines(a), ...(b ? ["\n", ...lines(b)] : [])], { type: "text/csv" })
-}
-
-/** @param {Blob | null} blob @param {string} name */
-const download = (blob, name) => {
-  if (!blob) return
-  const address = URL.createObjectURL(blob)
-  make("a", { href: address, download: name }).click()
-  URL.revokeObjectURL(address)
 }
 
 const NAMES = ["pattern", "similarity", "response", "last"]

@@ -56,7 +56,9 @@ def anchors(page: Page) -> set[str]:
         else:
             # These two are what Python-Markdown makes ids with: of a second heading with the same words it adds _1.
             unique(slugify(plain_title(title), "-"), used)
-    return used | set(re.findall(r'\bid="([^"]+)"', page.text))
+    # A heading that a block prints, such as a card's, names itself too.
+    printed = re.findall(r"^#+ .*\{:?\s*#([\w.-]+)\s*\}\s*$", page.text, re.M)
+    return used.union(printed, re.findall(r'\bid="([^"]+)"', page.text))
 
 
 def check_links(page: Page, path: Path, site_anchors: Anchors) -> list[Problem]:

@@ -18,6 +18,7 @@ RUNNING_FILES = (
     "worker.py",
     "opened_files.py",
     "figure.py",
+    "narrow_figure.py",
     "smaller_svg.py",
     "house.mplstyle",
     "formula_bindings.py",

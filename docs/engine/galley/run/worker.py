@@ -206,11 +206,12 @@ class _Runner:
         before = self.asserted[0]
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(self.out):
             warnings.simplefilter("always")
-            figures, data, raised = self._attempt(step)
+            drawn, data, raised = self._attempt(step)
         # A child that the page forked and did not end gets here too: what it printed is the page's.
         if os.getpid() != self.process:
             os._exit(0)
-        result = {"stdout": self._take_printed(), "figures": figures, "asserts": self.asserted[0] - before}
+        result = {"stdout": self._take_printed(), "asserts": self.asserted[0] - before}
+        result["figures"], result["narrow"] = [wide for wide, _ in drawn], [narrow for _, narrow in drawn]
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught if self._caused(w)]
         if data:
             result["data"] = data
@@ -218,13 +219,13 @@ class _Runner:
         limit_memory(self.memory)
         return judged
 
-    def _attempt(self, step: dict) -> tuple[list[str], str, BaseException | None]:
+    def _attempt(self, step: dict) -> tuple[list[tuple[str, str]], str, BaseException | None]:
         """Run the code of a block, and return its figures, its data for a live figure, and what it raised."""
-        figures: list[str] = []
+        figures: list[tuple[str, str]] = []
         try:
             with _standalone() if "standalone" in step["options"] else contextlib.nullcontext(self.scope) as scope:
                 value = self._execute(step, scope)
-            figures = self._figures(value)
+            figures = self._figures(value, step["options"])
             return figures, self._data(step), None
         # SystemExit and KeyboardInterrupt are the page's failures too.
         except BaseException as error:
@@ -263,14 +264,33 @@ class _Runner:
         value = eval(compile(step["options"]["data"], self.filename, "eval"), self.scope)
         return json.dumps(_rounded(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
-    def _figures(self, value) -> list[str]:
+    def _figures(self, value, options: dict) -> list[tuple[str, str]]:
+        """Return the figures of a block as SVG, each with the narrow one that a phone shows in its place, or nothing."""
         from matplotlib import pyplot as plt
 
         name = f"figure-{self.blocks}"
-        svgs = [figure.tidy(value._repr_svg_(), name)] if hasattr(value, "_repr_svg_") else []
-        svgs += [figure.draw(plt.figure(n), f"{name}-{n}") for n in plt.get_fignums()]
+        wide = [figure.tidy(value._repr_svg_(), name)] if hasattr(value, "_repr_svg_") else []
+        drawn = {f"{name}-{n}": plt.figure(n) for n in plt.get_fignums()}
+        wide += [figure.draw(each, label) for label, each in drawn.items()]
+        # On a phone, too, a script takes the place of a live figure.
+        narrow = [""] * len(wide) if "live" in options else self._narrow(wide, drawn, options)
         plt.close("all")
-        return svgs
+        return list(zip(wide, narrow, strict=True))
+
+    def _narrow(self, wide: list[str], drawn: dict, options: dict) -> list[str]:
+        """Return the narrow figures of a block: the option `narrow` changes what was drawn, or gives a drawing."""
+        from galley.run import narrow_figure
+
+        changed = [label for label, each in drawn.items() if narrow_figure.is_wide(each)]
+        for label in changed:
+            narrow_figure.narrow(drawn[label])
+        value = None
+        if "narrow" in options:
+            value = eval(compile(options["narrow"], self.filename, "eval"), self.scope)
+        narrow = [figure.draw(each, f"{label}-n") if label in changed else "" for label, each in drawn.items()]
+        if hasattr(value, "_repr_svg_"):
+            narrow.insert(0, figure.tidy(value._repr_svg_(), f"figure-{self.blocks}-n"))
+        return [""] * (len(wide) - len(narrow)) + narrow
 
     def _take_printed(self) -> str:
         """Return what was printed since the last time."""

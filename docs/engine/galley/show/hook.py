@@ -158,8 +158,8 @@ class Build:
         if result is None:
             return context
         # Figures come last: neither Markdown nor the search need read what may be 100 KB of drawing.
-        for waiting, figure in figures(result):
-            figure = with_picture_files(figure, page.url, Path(config.site_dir))
+        for waiting, figure, narrow in figures(result):
+            figure = with_picture_files(figure, narrow, page.url, Path(config.site_dir))
             page.content = (page.content or "").replace(waiting, figure, 1)
         return context | {"galley": self._page_facts(result, page)}
 

@@ -8,13 +8,16 @@ import html
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
+from pathlib import PurePosixPath
 
 from galley.book import Book, Result
 from galley.check.counts import MARKER
+from galley.read.bindings import bound, home, shared_blocks
 from galley.read.page import OPENINGS, OPTIONS, REGION_CLOSE, Block, is_caption
 from galley.show import folds
 
 Lines = list[str | None]  # of a page, with None where nothing is left
+NARROW = 'data-narrow=""'  # where the address of a figure's narrow file is put in
 
 
 def page_markdown(result: Result, book: Book) -> str:
@@ -26,28 +29,31 @@ def page_markdown(result: Result, book: Book) -> str:
         for n in range(*formula.span):
             lines[n] = ">" if page.lines[n].lstrip().startswith(">") else ""
     # A number is found by its place in its line, so the line must still be as it was read.
-    _mark_numbers(result, lines)
+    homes = _mark_numbers(result, lines)
     _clear_comments(result, lines, book)
     for n, text in result.built_outputs.items():
         lines[n] = text
     for block in page.blocks:
         _place_figures(block, lines)
-        _fold(block, lines)
+        _fold(block, lines, homes.get(block.line, ""))
     # The front matter is MkDocs' own to read.
     return "\n".join(line for line in lines[page.meta_lines :] if line is not None)
 
 
-def figures(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield the element that waits for each figure of a page, and the HTML of the figure."""
+def figures(result: Result) -> Iterator[tuple[str, str, str]]:
+    """Yield the element that waits for each figure of a page, the HTML of the figure, and its narrow SVG."""
     undrawn = "Being drawn" if result.waits else "Not drawn"
     by_block = result.by_block
     for block in result.page.blocks:
         outcome = by_block.get(block.line) or {}
-        for n, (figure, svg) in enumerate(zip_longest(block.figures, outcome.get("figures", []))):
+        drawn = zip_longest(outcome.get("figures", []), outcome.get("narrow", []), fillvalue="")
+        for n, (figure, svgs) in enumerate(zip_longest(block.figures, drawn)):
             if figure is None or not block.runs:
                 break
+            wide, narrow = svgs or ("", "")
             label = html.escape(" ".join(figure.alt.split()))
-            yield _waiting(block, n), _still(svg, label, block, outcome) if svg else _frame(undrawn, label)
+            content = _still(wide, narrow, label, block, outcome) if wide else _frame(undrawn, label)
+            yield _waiting(block, n), content, narrow and _labeled(narrow, label)
 
 
 def _waiting(block: Block, n: int) -> str:
@@ -55,8 +61,14 @@ def _waiting(block: Block, n: int) -> str:
     return f'<div data-figure="{block.line}-{n}"></div>'
 
 
-def _mark_numbers(result: Result, lines: Lines) -> None:
-    """Put a mark with its expression around each bound number; later ones first, as those before them move nothing."""
+def _mark_numbers(result: Result, lines: Lines) -> dict[int, str]:
+    """Put a mark around each bound number, with its expression and the block that gives its value.
+
+    Return the anchors of these blocks by their lines. Later numbers come first, as those before them move nothing.
+    """
+    blocks = [(block, bound(block)[0]) for block in shared_blocks(result.page)]
+    anchors = {block.line: f"code-{n}" for n, (block, _) in enumerate(blocks, 1)}
+    homes: dict[int, str] = {}
     for number in sorted(result.page.numbers, key=lambda n: (n.line, n.start), reverse=True):
         line = lines[number.line - 1]
         # A number in words, such as `two thirds`, may begin on the line before that of its binding.
@@ -67,8 +79,13 @@ def _mark_numbers(result: Result, lines: Lines) -> None:
         escaped = re.sub(r"[$|_*\[\]`\\]", lambda mark: f"&#{ord(mark[0])};", html.escape(why))
         marked = number.written
         if marked and number.operator != "given":
-            marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'
+            block = home(number, blocks)
+            code = f' data-code="{anchors[block.line]}"' if block else ""
+            if block:
+                homes[block.line] = anchors[block.line]
+            marked = f'<span class="checked" data-expression="{escaped}"{code}>{marked}</span>'
         lines[number.line - 1] = line[: number.start] + marked + line[number.end :]
+    return homes
 
 
 def _clear_comments(result: Result, lines: Lines, book: Book) -> None:
@@ -93,16 +110,22 @@ def _place_figures(block: Block, lines: Lines) -> None:
             below += 1
         figcaption = f'\n<figcaption markdown="span">{" ".join(caption)}</figcaption>' if caption else ""
         content = f"{_waiting(block, n)}\n{figcaption}"
-        lines[figure.line - 1] = f'\n<figure class="drawn" markdown="1">\n\n{content}\n</figure>\n'
+        # The name of its file is the figure's address on the page.
+        opening = f'<figure class="drawn" id="fig-{PurePosixPath(figure.src).stem}" markdown="1">'
+        lines[figure.line - 1] = f"\n{opening}\n\n{content}\n</figure>\n"
 
 
-def _fold(block: Block, lines: Lines) -> None:
-    """Fold a block's code, below what it has drawn or printed as Markdown."""
+def _fold(block: Block, lines: Lines, anchor: str) -> None:
+    """Fold a block's code, below what it has drawn or printed as Markdown; `anchor` is what numbers lead to it by."""
     title = folds.label(block)
-    if not title:
-        return
     code = "\n".join(lines[n] or "" for n in range(*block.span))
-    opening = f'<details class="fold" markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+    if not title:
+        first = lines[block.span[0]] or ""
+        if anchor and not first.startswith((" ", "\t", ">")):
+            lines[block.span[0]] = f'\n<div id="{anchor}"></div>\n\n{first}'
+        return
+    named = f' id="{anchor}"' if anchor else ""
+    opening = f'<details class="fold"{named} markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
     folded = f"\n{opening}\n\n{code}\n\n</details>\n"
     for n in range(*block.span):
         lines[n] = None
@@ -120,10 +143,15 @@ def _frame(why: str, label: str) -> str:
     return f'<div class="drawn-svg undrawn" role="img" aria-label="{label}">{text}</div>'
 
 
-def _still(svg: str, label: str, block: Block, outcome: dict) -> str:
+def _labeled(svg: str, label: str) -> str:
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def _still(svg: str, narrow: str, label: str, block: Block, outcome: dict) -> str:
     """Return a figure; one that is live, within the element that brings it to life."""
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-    still = f'<div class="drawn-svg"{_shape(svg)}>{svg}</div>'
+    shapes = f"--shape:{_shape(svg):.3g}" + (f";--narrow-shape:{_shape(narrow):.3g}" if narrow else "")
+    waits = f" {NARROW}" if narrow else ""
+    still = f'<div class="drawn-svg" style="{shapes}"{waits}>{_labeled(svg, label)}</div>'
     if "live" not in block.options:
         return still
     # JSON is full of double quotes. Between single ones only these and the ampersand need another form.
@@ -131,7 +159,7 @@ def _still(svg: str, label: str, block: Block, outcome: dict) -> str:
     return f"<posenc-figure name='{block.options['live']}' data='{data}'>{still}</posenc-figure>"
 
 
-def _shape(svg: str) -> str:
-    """Return the style by which a figure takes its room before it is drawn: its height as a share of its width."""
-    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    return f' style="--shape:{float(size[2]) / float(size[1]):.3g}"' if size else ""
+def _shape(svg: str) -> float:
+    """Return the height of a figure as a share of its width: the room that it takes before it is drawn."""
+    size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
+    return float(size[2]) / float(size[1]) if size else 0.5
