@@ -18,8 +18,8 @@ RELATIVE = f"{PART}from-absolute-to-relative/"
 BAGS, COMPONENTS = Script("math/bags.js"), Script("math/components.js")
 
 
-def test_table_theater(open_figure):
-    figure, _, readout = open_figure(f"{PART}table/", "table-theater")
+def test_table_visits(open_figure):
+    figure, _, readout = open_figure(f"{PART}table/", "table-visits")
     pick(figure, "of any length")
     slide(figure, look_at_row=1023)
     steps, texts = 250, 8
