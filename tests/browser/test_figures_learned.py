@@ -33,7 +33,7 @@ def test_table_visits(open_figure):
 
 def test_smooth_tables(open_figure):
     figure, _, readout = open_figure(f"{PART}what-it-learns/", "smooth-tables")
-    slide(figure, rows_blended_each_way=16)
+    slide(figure, rows_averaged_each_way=16)
     table = np.reshape(COMPONENTS("blended(noise(64, 64, 48, 0), 64, 48, 16)"), (64, 64))
     profiles = np.linalg.svd(table - table.mean(axis=0))[0]
     waves = np.cos(np.pi * np.outer(np.arange(64) + 0.5, [1, 2, 3]) / 64) * (2 / 64) ** 0.5
