@@ -54,18 +54,18 @@ def test_table_film(open_figure):
             assert numbers(readout())[2] == pytest.approx(frame["near"], abs=0.006)
 
 
-def test_ruler_pull(open_figure):
-    figure, _, readout = open_figure(f"{PART}beyond-the-table/", "ruler-pull")
-    pick(figure, "stretch")
+def test_resized_rows(open_figure):
+    figure, _, readout = open_figure(f"{PART}beyond-the-table/", "resized-rows")
+    pick(figure, "interpolate")
     press(figure, "query", "ArrowRight")
     weights = resize(torch.eye(32), 64).double()
     looks = (14 * weights[41, 4:] @ weights[:42, :-4].T).softmax(dim=0)
-    assert f"Token 41 of 64 carries old row {41 * 31 / 63:.1f}." in readout()
+    assert f"Token 41 of 64 has old row {41 * 31 / 63:.1f}." in readout()
     assert f"{looks.max():.2f} to key {looks.argmax()} {41 - looks.argmax()} back" in readout()
-    street = figure.locator("canvas").first
-    size = street.bounding_box()
-    street.click(position={"x": size["width"] - 10, "y": size["height"] / 2})
-    assert "Token 63 of 64 carries old row 31." in readout()
+    strip = figure.locator("canvas").first
+    size = strip.bounding_box()
+    strip.click(position={"x": size["width"] - 10, "y": size["height"] / 2})
+    assert "Token 63 of 64 has old row 31." in readout()
 
 
 def test_grid_probe(open_figure):
