@@ -123,15 +123,15 @@ def test_t5_staircase(open_figure):
     assert read_bucket(readout()) == bucket_line(np.arange(-159, 160), -19, buckets=24, max_distance=64)
 
 
-# Of what–what, what–where, where–what and where–where: how many change when all places move, or move apart. In the
-# three with a place added places hear the place itself, and each relative encoding hears the offset where it has a
-# term for it. RoPE has all in one.
+# Of the four terms of a logit, content–content to position–position: how many change when all positions move, or move
+# apart. Added positions change the three with a position, and each relative encoding changes with the offset where it
+# has a term for it. RoPE has all in one.
 SHIFTED = {"added": 3}
 STRETCHED = {"added": 3, "Shaw": 1, "Transformer-XL": 2, "DeBERTa": 2, "T5": 1, "RoPE": 1}
 
 
 @pytest.mark.parametrize(
-    ("slider", "changed"), [({"first_place": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)], ids=["shift", "gap"]
+    ("slider", "changed"), [({"first_position": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)], ids=["shift", "gap"]
 )
 def test_four_terms(open_figure, slider, changed):
     figure, _, readout = open_figure(RELATIVE, "four-terms")
