@@ -131,7 +131,9 @@ STRETCHED = {"added": 3, "Shaw": 1, "Transformer-XL": 2, "DeBERTa": 2, "T5": 1, 
 
 
 @pytest.mark.parametrize(
-    ("slider", "changed"), [({"first_position": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)], ids=["shift", "gap"]
+    ("slider", "changed"),
+    [({"first_position": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)],
+    ids=["shift", "gap"],
 )
 def test_four_terms(open_figure, slider, changed):
     figure, _, readout = open_figure(RELATIVE, "four-terms")
