@@ -18,8 +18,8 @@ RELATIVE = f"{PART}from-absolute-to-relative/"
 BAGS, COMPONENTS = Script("math/bags.js"), Script("math/components.js")
 
 
-def test_table_theater(open_figure):
-    figure, _, readout = open_figure(f"{PART}table/", "table-theater")
+def test_table_visits(open_figure):
+    figure, _, readout = open_figure(f"{PART}table/", "table-visits")
     pick(figure, "of any length")
     slide(figure, look_at_row=1023)
     steps, texts = 250, 8
@@ -33,7 +33,7 @@ def test_table_theater(open_figure):
 
 def test_smooth_tables(open_figure):
     figure, _, readout = open_figure(f"{PART}what-it-learns/", "smooth-tables")
-    slide(figure, rows_blended_each_way=16)
+    slide(figure, rows_averaged_each_way=16)
     table = np.reshape(COMPONENTS("blended(noise(64, 64, 48, 0), 64, 48, 16)"), (64, 64))
     profiles = np.linalg.svd(table - table.mean(axis=0))[0]
     waves = np.cos(np.pi * np.outer(np.arange(64) + 0.5, [1, 2, 3]) / 64) * (2 / 64) ** 0.5
@@ -54,18 +54,18 @@ def test_table_film(open_figure):
             assert numbers(readout())[2] == pytest.approx(frame["near"], abs=0.006)
 
 
-def test_ruler_pull(open_figure):
-    figure, _, readout = open_figure(f"{PART}beyond-the-table/", "ruler-pull")
-    pick(figure, "stretch")
+def test_resized_rows(open_figure):
+    figure, _, readout = open_figure(f"{PART}beyond-the-table/", "resized-rows")
+    pick(figure, "interpolate")
     press(figure, "query", "ArrowRight")
     weights = resize(torch.eye(32), 64).double()
     looks = (14 * weights[41, 4:] @ weights[:42, :-4].T).softmax(dim=0)
-    assert f"Token 41 of 64 carries old row {41 * 31 / 63:.1f}." in readout()
+    assert f"Token 41 of 64 has old row {41 * 31 / 63:.1f}." in readout()
     assert f"{looks.max():.2f} to key {looks.argmax()} {41 - looks.argmax()} back" in readout()
-    street = figure.locator("canvas").first
-    size = street.bounding_box()
-    street.click(position={"x": size["width"] - 10, "y": size["height"] / 2})
-    assert "Token 63 of 64 carries old row 31." in readout()
+    strip = figure.locator("canvas").first
+    size = strip.bounding_box()
+    strip.click(position={"x": size["width"] - 10, "y": size["height"] / 2})
+    assert "Token 63 of 64 has old row 31." in readout()
 
 
 def test_grid_probe(open_figure):
@@ -123,15 +123,17 @@ def test_t5_staircase(open_figure):
     assert read_bucket(readout()) == bucket_line(np.arange(-159, 160), -19, buckets=24, max_distance=64)
 
 
-# Of what–what, what–where, where–what and where–where: how many change when all places move, or move apart. In the
-# three with a place added places hear the place itself, and each relative encoding hears the offset where it has a
-# term for it. RoPE has all in one.
+# Of the four terms of a logit, content–content to position–position: how many change when all positions move, or move
+# apart. Added positions change the three with a position, and each relative encoding changes with the offset where it
+# has a term for it. RoPE has all in one.
 SHIFTED = {"added": 3}
 STRETCHED = {"added": 3, "Shaw": 1, "Transformer-XL": 2, "DeBERTa": 2, "T5": 1, "RoPE": 1}
 
 
 @pytest.mark.parametrize(
-    ("slider", "changed"), [({"first_place": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)], ids=["shift", "gap"]
+    ("slider", "changed"),
+    [({"first_position": 100}, SHIFTED), ({"neighbors_apart": 3}, STRETCHED)],
+    ids=["shift", "gap"],
 )
 def test_four_terms(open_figure, slider, changed):
     figure, _, readout = open_figure(RELATIVE, "four-terms")

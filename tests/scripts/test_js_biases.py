@@ -28,7 +28,7 @@ WINDOW = Script("math/window.js")
 SHARE = Script("math/share.js")
 CONTENT = Script("math/content.js")
 PROFILES = Script("math/profiles.js")
-BAGS, CONVERSATIONS = Script("math/bags.js"), Script("math/conversations.js")
+BAGS, LOGIT_TERMS = Script("math/bags.js"), Script("math/logit-terms.js")
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 64, 65, 1000])
@@ -170,7 +170,7 @@ def test_points_on_a_circle_are_all_corners_and_one_pulled_inside_is_none():
     assert sorted(PROFILES("corners(bank)", bank=circle)) == [n for n in range(12) if n != 5]
 
 
-ASK = "conversations(name, q, k, m, n, { ...parameters, row: (offset) => parameters.rows?.[offset + 90] })"
+TERMS = "logitTerms(name, q, k, m, n, { ...parameters, row: (offset) => parameters.rows?.[offset + 90] })"
 OFFSETS = np.arange(-90, 91)  # query minus key, as in the rows
 
 
@@ -227,7 +227,7 @@ def _rows(name):
 
 
 @pytest.mark.parametrize("name", ["added", "Shaw", "Transformer-XL", "DeBERTa", "T5", "RoPE"])
-def test_four_conversations(draw, name):
+def test_four_terms_of_a_logit(draw, name):
     dim = 12
     q, k = draw.normal(size=(2, 5, dim))
     m, n = draw.integers(0, 90, size=(2, 5))
@@ -244,11 +244,11 @@ def test_four_conversations(draw, name):
     script_parameters |= {"theta": rope_frequencies(dim)[0], "rows": _rows(name)}
     ours = np.empty((4, 5, 5))
     for i, j in np.ndindex(5, 5):
-        seats = {"q": q[i], "k": k[j], "m": int(m[i]), "n": int(n[j])}
-        ours[:, i, j] = CONVERSATIONS(ASK, name=name, parameters=script_parameters, **seats)
-    mute = np.zeros_like(q)
+        tokens = {"q": q[i], "k": k[j], "m": int(m[i]), "n": int(n[j])}
+        ours[:, i, j] = LOGIT_TERMS(TERMS, name=name, parameters=script_parameters, **tokens)
+    zero = np.zeros_like(q)
     whole, of_queries, of_keys, of_positions = (
-        _logits(name, *content, m, n, parameters) for content in ((q, k), (q, mute), (mute, k), (mute, mute))
+        _logits(name, *content, m, n, parameters) for content in ((q, k), (q, zero), (zero, k), (zero, zero))
     )
     expected = (
         whole - of_queries - of_keys + of_positions,

@@ -88,7 +88,7 @@ def test_blended_noise(reach):
     assert_close(blend, weights @ rows)
 
 
-@pytest.mark.parametrize("way", ["clamp", "tile", "stretch", "extrapolate"])
+@pytest.mark.parametrize("way", ["clamp", "tile", "interpolate", "extrapolate"])
 @pytest.mark.parametrize(("old", "length"), [(5, 5), (7, 12), (32, 64), (12, 47)])
 def test_longer_tables(way, old, length):
     eye, j = torch.eye(old, dtype=torch.float64), np.arange(length)
@@ -96,13 +96,13 @@ def test_longer_tables(way, old, length):
     expected = {
         "clamp": eye.numpy()[np.minimum(j, old - 1)],
         "tile": eye.numpy()[j % old],
-        "stretch": resize(eye, length).numpy(),
+        "interpolate": resize(eye, length).numpy(),
         "extrapolate": eye.numpy()[np.minimum(j, old - 1)] + beyond * (eye[-1] - eye[-2]).numpy(),
     }[way]
     settings = {"way": way, "old": old, "length": length, "k": 2, "sharp": 3.5}
     ours = RESIZE("extended(way, old, length)", **settings)
     np.testing.assert_allclose(
-        np.reshape(ours, expected.shape), expected, rtol=1e-6, atol=1e-6 if way == "stretch" else 1e-12
+        np.reshape(ours, expected.shape), expected, rtol=1e-6, atol=1e-6 if way == "interpolate" else 1e-12
     )
     expected = np.reshape(ours, expected.shape)
     places = RESIZE("sources(weights, old)", weights=ours, **settings)

@@ -1,10 +1,10 @@
-// Six methods, four conversations: move the text, then stretch it, and see which maps notice.
+// Six methods, four terms of a logit: move the text, then its tokens apart, and see which maps change.
 
 import { heat } from "../kit/heat.js"
 import { frame, write } from "../kit/plot.js"
-import { conversations } from "../math/conversations.js"
+import { logitTerms } from "../math/logit-terms.js"
 
-const TERMS = ["what–what", "what–where", "where–what", "where–where"]
+const TERMS = ["content–content", "content–position", "position–content", "position–position"]
 const [LEFT, TOP, WIDE, TALL] = [84, 30, 560, 88] // pixels; on less than WIDE, methods are rows
 const SILENT = 1e-6
 
@@ -19,7 +19,7 @@ export default function fourTerms(stage) {
     names.map((name) => {
       const learned = { ...methods[name], theta, row: (/** @type {number} */ o) => methods[name].rows[o + reach] }
       const logits = words.flatMap((query, m) =>
-        words.map((key, n) => conversations(name, q[query], k[key], first + step * m, first + step * n, learned)),
+        words.map((key, n) => logitTerms(name, q[query], k[key], first + step * m, first + step * n, learned)),
       )
       return TERMS.map((_, term) => logits.map((logit) => logit[term]))
     })
@@ -27,15 +27,15 @@ export default function fourTerms(stage) {
   let now = before
 
   stage.predict(
-    `Stretch the text until neighbors stand ${gap} apart. Whose what–what map changes?`,
-    ["nobody's: it is about content", "that of added places", "RoPE's"],
+    `Move the tokens apart, until neighbors are ${gap} positions apart. Whose content–content map changes?`,
+    ["none: it is about content", "that of added positions", "RoPE's"],
     (answer) => {
       start.value = 0
       apart.value = gap
-      return `${answer === "RoPE's" ? "Yes." : "Look:"} RoPE keeps one conversation and hides the offset in it. For all others, what–what is content alone.`
+      return `${answer === "RoPE's" ? "Yes." : "Look:"} RoPE has one term, with the offset in it. For all others, content–content is content alone.`
     },
   )
-  const start = stage.slider("first place", { min: 0, max: far, value: 0 })
+  const start = stage.slider("first position", { min: 0, max: far, value: 0 })
   const apart = stage.slider("neighbors apart", { min: 1, max: gap, value: 1 })
   stage.each(() => (now = maps(start.value, apart.value)))
   const changed = (/** @type {number} */ i, /** @type {number} */ j) =>
@@ -87,7 +87,7 @@ export default function fourTerms(stage) {
       const count = TERMS.filter((_, j) => changed(i, j)).length
       return count ? `${count} of ${name}` : []
     })
-    return `The words stand at ${places}, … Framed maps differ from those at 0, 1, 2, …: ${counts.join(", ") || "none yet"}.`
+    return `The tokens are at ${places}, … Framed maps differ from those at 0, 1, 2, …: ${counts.join(", ") || "none yet"}.`
   }
   stage.say(reading)
 }

@@ -63,7 +63,7 @@ export default function gridProbe(stage) {
   ]
   stage.canvas({
     label: () =>
-      `Left the new image, right the old grid with the places from which its patches take their rows. ${reading()}`,
+      `Left the new image, right the old grid with the positions from which its patches take their rows. ${reading()}`,
     ratio: (width) => width * (1 - SHARE) + 6,
     draw: (ctx, width, height, look) => {
       const { from, to, mixed, places } = now

@@ -1,4 +1,4 @@
-// Blend the rows of pure noise: its components turn into half a wave, a wave, one and a half. No training is needed.
+// Average neighboring rows of pure noise: its components become half a wave, a wave, one and a half, without training.
 
 import { heat } from "../kit/heat.js"
 import { axes, line, write } from "../kit/plot.js"
@@ -24,7 +24,7 @@ export default function smoothTables(stage) {
   let latest = { key: "", components: learned }
 
   stage.predict(
-    `Blend each of ${rows} rows of noise with its neighbors. What do the three strongest components become?`,
+    `Average each of ${rows} rows of noise with its neighbors. What do the three strongest components become?`,
     ["smooth, other curves for other noise", "straight lines", "waves, whatever the noise"],
     (answer) => {
       kind.value = "noise"
@@ -33,10 +33,10 @@ export default function smoothTables(stage) {
     },
   )
   const kind = stage.choice("table", [
-    ["noise", "noise, blended"],
+    ["noise", "noise, averaged"],
     ["trained", "trained on English"],
   ])
-  const blend = stage.film("rows blended each way", { min: 0, max: reach, value: 0, step: 0.25, rate: reach / 8, show })
+  const blend = stage.film("rows averaged each way", { min: 0, max: reach, value: 0, step: 0.25, rate: reach / 8, show })
   stage.button("Fresh noise", () => {
     drawn = noise(rows, channels, margin, ++seed)
     kind.value = "noise"
@@ -77,7 +77,7 @@ export default function smoothTables(stage) {
         xticks: ends,
         yticks: [],
         xlabel: "position p",
-        title: "Strongest components",
+        title: "Principal components",
       })
       profiles.forEach((profile, j) => {
         const raised = (/** @type {Float64Array} */ values) => values.map((value) => value - LANE * (j + 0.5))
@@ -97,9 +97,9 @@ export default function smoothTables(stage) {
     const numbers = strongest().likeness.map((value) => value.toFixed(2))
     const matches = `agree ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)} with ${WAVES.slice(0, -1).join(", ")} and ${WAVES.at(-1)}`
     if (kind.value === "trained")
-      return `Trained on English: its components ${matches}. Training wrote a ruler, no second wave.`
+      return `Trained on English: its components ${matches}. Its first component is a straight line, and no second wave follows.`
     const far = `${show(blend.value)} ${blend.value === 1 ? "row" : "rows"}`
-    const state = blend.value ? `Noise blended over ${far} each way` : "Pure noise"
+    const state = blend.value ? `Noise averaged over ${far} each way` : "Pure noise"
     return `${state}: its components ${matches} (1: perfectly).`
   }
   stage.say(reading)

@@ -25,10 +25,10 @@ export default function t5Staircase(stage) {
     (answer) => {
       show([...own, edge])
       const { share, bag } = bucketAt(edge)
-      return `${answer.startsWith("less") ? "Yes." : "Less."} ${bag.length} distances share a number now, so the layer sees a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
+      return `${answer.startsWith("less") ? "Yes." : "Less."} ${bag.length} distances share a number now, so the layer reads a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
     },
   )
-  const ways = stage.choice("looks", ["back", "both ways"])
+  const ways = stage.choice("offsets", ["back", "both ways"])
   const count = stage.slider("buckets", { min: buckets[0], max: buckets[1], step: 2, value: own[0] })
   const last = stage.slider("max_distance", { min: most[0], max: most[1], value: own[1] })
   const p = stage.slider("offset Δ", { min: 0, max: reach, value: edge - 1, show: where })
@@ -108,7 +108,7 @@ export default function t5Staircase(stage) {
       const floor = BAG.top + BAG.height
       const cell = (width - 2 * RIGHT) / letters.length
       const tile = Math.min(TILE, BAG.height / most)
-      const title = `What the layer sees of bucket ${bucket}: a bag of ${bag.length}`
+      const title = `What the layer reads of bucket ${bucket}: a bag of ${bag.length}`
       write(ctx, look, title, RIGHT, BAG.top - 14, { size: 12.5, weight: 700 })
       ctx.strokeStyle = look.ink
       ctx.lineWidth = 2

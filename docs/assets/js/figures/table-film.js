@@ -1,4 +1,4 @@
-// What training writes into a table, step by step: how alike its rows are, where the model looks, the first component.
+// What training writes into a table, step by step: cosines of its rows, attention weights, the first component.
 
 import { heat } from "../kit/heat.js"
 import { axes, line, percent } from "../kit/plot.js"
@@ -21,13 +21,13 @@ export default function tableFilm(stage) {
     Float64Array.from(letters, (letter) => low + ((1 - low) * levels.indexOf(letter)) / (levels.length - 1))
 
   stage.predict(
-    `The copier starts from noise. In the end, next-door rows have a mean cosine of ${copying.frames[last].near.toFixed(2)}. And on the way?`,
+    `The copier starts from noise. In the end, neighboring rows have a mean cosine of ${copying.frames[last].near.toFixed(2)}. And on the way?`,
     ["always less", "much more, for a while", "more, right from the start"],
     (answer) => {
       task.value = copying.task
       time.value = peak
       const { step, near } = copying.frames[peak]
-      return `${answer.startsWith("much") ? "Yes:" : "Look:"} at step ${step} it is ${near.toFixed(2)}. First comes a ruler, then signs outgrow it.`
+      return `${answer.startsWith("much") ? "Yes:" : "Look:"} at step ${step} it is ${near.toFixed(2)}. First the rows change smoothly, then exact offsets outgrow that.`
     },
   )
   const tasks = films.map(({ task }) => task)
@@ -42,7 +42,7 @@ export default function tableFilm(stage) {
 
   stage.canvas({
     label: () =>
-      `How alike the first ${seen} rows are, where those queries look, and the first component. ${reading()}`,
+      `Cosines of the first ${seen} rows, attention weights of those queries, and the first component. ${reading()}`,
     ratio: (width) => (width < NARROW ? width / 2 + 190 : width / 3 + 28),
     draw: (ctx, width, height, look) => {
       const narrow = width < NARROW
@@ -64,9 +64,9 @@ export default function tableFilm(stage) {
       const left = { left: 26, top: 24, width: side, height: side }
       const right = { ...left, left: 26 + side + 32 }
       heat(ctx, left, alike, seen, { low: -1, high: 1 })
-      axes(ctx, look, left, frameOf("Likeness of rows", "row (cosines)"))
+      axes(ctx, look, left, frameOf("Cosines of rows", "row"))
       heat(ctx, right, looks, seen, { map: "viridis", low: 0, high: 1 })
-      axes(ctx, look, right, frameOf("Where it looks", "key (√weights)"))
+      axes(ctx, look, right, frameOf("Attention (√weights)", "key"))
 
       const profile = read(frame().profile, -1)
       const chart = narrow

@@ -1,4 +1,4 @@
-// A table of positions as a theater: each text fills the seats from number 0 on, and only guests shape a cushion.
+// The rows of a table of positions: each text visits those from 0 on, and only visited rows get a gradient.
 
 import { color } from "../kit/heat.js"
 import { axes, circle, dot, fill, line, short, stroke, write } from "../kit/plot.js"
@@ -6,9 +6,8 @@ import { edge, run, tail, updates, visits } from "../math/visits.js"
 
 /** @import { Ctx, Look } from "../kit/plot.js" */
 
-const TIERS = 16
-const PIT = 0.3 // the radius of the stage, that of the last tier being 1
-const [HOUSE, CHART] = [284, 150] // pixels, at most
+const [COLUMNS, CELL] = [64, 11] // the grid of rows, and the pixels of a dot's cell, at most
+const [EDGE, HEAD, CHART] = [40, 22, 150] // pixels
 /** @type {[string, string][]} */
 const KINDS = [
   ["uniform", "of any length"],
@@ -18,13 +17,13 @@ const KINDS = [
 const DASHES = [[], [5, 3.5], [1, 4]]
 
 /** @param {import("../kit/stage.js").Stage} stage */
-export default function tableTheater(stage) {
-  /** @type {{ rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number,
+export default function tableVisits(stage) {
+  /** @type {{ rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, row: number,
    *   seed: number }} */
-  const { rows, means, texts, steps, enough, ask, seat, seed } = stage.data
-  const places = Array.from({ length: rows }, (_, p) => p)
+  const { rows, means, texts, steps, enough, ask, row: first, seed } = stage.data
+  const positions = Array.from({ length: rows }, (_, p) => p)
   const tails = (/** @type {string} */ which, /** @type {number} */ mean) =>
-    places.map((p) => tail(which, p, rows, mean))
+    positions.map((p) => tail(which, p, rows, mean))
   const [before, after] = [1, 2].map((times) => edge(tails("short", means[1]), enough, texts[1], times * ask))
 
   stage.predict(
@@ -35,7 +34,7 @@ export default function tableTheater(stage) {
       many.value = texts[1]
       time.value = Math.log10(2 * ask)
       kind.value = "short"
-      return `${answer === `${after}` ? "Yes," : "It is"} ${after}. Each doubling moves the edge by about ${after - before} seats. Play the steps and watch.`
+      return `${answer === `${after}` ? "Yes," : "It is"} ${after}. Each doubling adds about ${after - before} rows. Play the steps and watch.`
     },
   )
   const kind = stage.choice("texts", KINDS, "short")
@@ -46,44 +45,51 @@ export default function tableTheater(stage) {
   const decades = { min: 0, max: Math.log10(steps), value: Math.log10(ask), step: 0.001, rate: 0.25 }
   const time = stage.film("steps", { ...decades, show: (v) => whole(10 ** v) })
 
-  const row = stage.slider("look at row", { min: 0, max: rows - 1, value: seat, show: short })
+  const row = stage.slider("look at row", { min: 0, max: rows - 1, value: first, show: short })
 
-  /** @type {{ key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number,
+  /** @type {{ key: string, shares: number[], visited: ArrayLike<number>, updated: ArrayLike<number>, reached: number,
    *   until: number }} */
-  let now = { key: "", shares: [], guests: [], lessons: [], worn: 0, until: 1 }
+  let now = { key: "", shares: [], visited: [], updated: [], reached: 0, until: 1 }
   stage.each(() => {
     average.input.toggleAttribute("disabled", kind.value !== "short")
     const until = Math.round(10 ** time.value)
     const key = [kind.value, Math.round(average.value), many.value, until].join()
     if (key === now.key) return
     const shares = tails(kind.value, Math.round(average.value))
-    const { visits: guests, updates: lessons } = run(shares, many.value, until, seed)
-    now = { key, shares, guests, lessons, worn: edge(shares, enough, many.value, until), until }
+    const { visits: visited, updates: updated } = run(shares, many.value, until, seed)
+    now = { key, shares, visited, updated, reached: edge(shares, enough, many.value, until), until }
   })
 
   const most = steps * texts[2]
-  const spots = seating(rows)
-  let house = { x: 0, y: 0, radius: 1 }
-  const at = (/** @type {number} */ p) => [house.x - spots[p][0] * house.radius, house.y - spots[p][1] * house.radius]
+  const lines = Math.ceil(rows / COLUMNS)
+  const cell = (/** @type {number} */ width) => Math.min(CELL, (width - EDGE - 4) / COLUMNS)
   stage.canvas({
-    label: () => `A theater of ${short(rows)} seats, larger and brighter where more guests sat. ${reading()}`,
-    ratio: (width) => Math.min(width / 2 + 36, HOUSE),
+    label: () => `A grid of ${short(rows)} rows of a table, larger and brighter where more tokens visited. ${reading()}`,
+    ratio: (width) => HEAD + lines * cell(width) + 34,
     draw: (ctx, width, height, look) => {
-      house = { x: width / 2, y: height - 36, radius: Math.min(width / 2, height - 36) - 9 } // leaves room for the ring
-      const size = ((house.radius * (1 - PIT)) / TIERS) * 0.47
-      places.forEach((p) => {
+      const size = cell(width)
+      const at = (/** @type {number} */ p) => [
+        EDGE + ((p % COLUMNS) + 0.5) * size,
+        HEAD + (Math.floor(p / COLUMNS) + 0.5) * size,
+      ]
+      write(ctx, look, "row", EDGE - 6, 10, { align: "right", color: look.soft })
+      for (let p = 0; p < rows; p += 4 * COLUMNS)
+        write(ctx, look, short(p), EDGE - 6, at(p)[1], { align: "right", size: 11, color: look.soft })
+      positions.forEach((p) => {
         const [x, y] = at(p)
-        dot(ctx, x, y, shade(look, now.guests[p], most), size * swell(now.guests[p], enough))
+        dot(ctx, x, y, shade(look, now.visited[p], most), size * 0.47 * swell(now.visited[p], enough))
       })
       const [x, y] = at(row.value)
-      circle(ctx, x, y, size + 4, look.spark, 2.5)
-      write(ctx, look, `row ${short(row.value)}`, house.x, house.y - 10, { align: "center", weight: 600, size: 13 })
-      legend(ctx, look, house.x, height - 14, [0, 1, enough, most], enough)
+      circle(ctx, x, y, size / 2 + 3, look.spark, 2.5)
+      const style = { align: /** @type {const} */ (x > width / 2 ? "right" : "left"), weight: 600, size: 13 }
+      write(ctx, look, `row ${short(row.value)}`, x, 10, style)
+      legend(ctx, look, width / 2, height - 14, [0, 1, enough, most], enough)
     },
-    point: ({ x, y, down }) => {
+    point: ({ x, y, width, down }) => {
       if (!down) return
-      const away = places.map((p) => Math.hypot(at(p)[0] - x, at(p)[1] - y))
-      row.value = away.indexOf(Math.min(...away))
+      const within = (/** @type {number} */ value, /** @type {number} */ count) =>
+        Math.min(count - 1, Math.max(0, Math.floor(value / cell(width))))
+      row.value = Math.min(rows - 1, within(y - HEAD, lines) * COLUMNS + within(x - EDGE, COLUMNS))
     },
     arrows: { x: row },
   })
@@ -109,14 +115,14 @@ export default function tableTheater(stage) {
         const shares = chosen ? now.shares : tails(which, Math.round(average.value))
         const learned = shares.map((share) => Math.log10(updates(share, many.value, now.until)))
         ctx.setLineDash(DASHES[i])
-        line(ctx, to, places, learned, look.series[i], chosen ? 2.2 : 1.2)
+        line(ctx, to, positions, learned, look.series[i], chosen ? 2.2 : 1.2)
         stroke(ctx, [x, 12], [x + 12, 12], look.series[i], 2.2)
         ctx.setLineDash([])
         write(ctx, look, name, x + 15, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
         x += ctx.measureText(name).width + 24
         if (!chosen) return
         for (let p = 15; p < rows; p += 28)
-          if (now.lessons[p]) dot(ctx, to.x(p), to.y(Math.log10(now.lessons[p])), look.series[i], 2.6)
+          if (now.updated[p]) dot(ctx, to.x(p), to.y(Math.log10(now.updated[p])), look.series[i], 2.6)
       })
       fill(ctx, look.spark, to.x(row.value) - 1, box.top, 2, box.height)
     },
@@ -126,8 +132,8 @@ export default function tableTheater(stage) {
     const p = row.value
     const share = now.shares[p]
     const expected = `${count(visits(share, many.value, now.until))} visits and ${count(updates(share, many.value, now.until))} updates`
-    const end = `After ${short(now.until)} step${now.until === 1 ? "" : "s"}, ${short(now.worn)} of ${short(rows)} rows expect ${enough} visits or more.`
-    return `${end} Row ${short(p)} expects ${expected}; in this run it had ${short(now.guests[p])} and ${short(now.lessons[p])}.`
+    const end = `After ${short(now.until)} step${now.until === 1 ? "" : "s"}, ${short(now.reached)} of ${short(rows)} rows expect ${enough} visits or more.`
+    return `${end} Row ${short(p)} expects ${expected}; in this run it had ${short(now.visited[p])} and ${short(now.updated[p])}.`
   }
   stage.say(reading)
 }
@@ -135,29 +141,11 @@ export default function tableTheater(stage) {
 /** @param {number} value */
 const count = (value) => (value < 100 ? value.toFixed(1) : short(Math.round(value)))
 
-/** Where the seats are, seen from the stage, in half circles of radius up to 1, from the left.
- * @type {(seats: number) => [number, number][]} */
-const seating = (seats) => {
-  const radii = Array.from({ length: TIERS }, (_, i) => PIT + ((1 - PIT) * (i + 0.5)) / TIERS)
-  const all = radii.reduce((a, b) => a + b, 0)
-  let [filled, sum] = [0, 0]
-  return radii.flatMap((radius) => {
-    sum += radius
-    const end = Math.round((seats * sum) / all)
-    const here = end - filled
-    filled = end
-    return Array.from({ length: here }, (_, i) => {
-      const angle = (Math.PI * (i + 0.5)) / here
-      return /** @type {[number, number]} */ ([radius * Math.cos(angle), radius * Math.sin(angle)])
-    })
-  })
-}
+/** @param {Look} look @param {number} visits @param {number} most */
+const shade = (look, visits, most) => (visits ? color("viridis", Math.log(visits), 0, Math.log(most)) : look.rule)
 
-/** @param {Look} look @param {number} guests @param {number} most */
-const shade = (look, guests, most) => (guests ? color("viridis", Math.log(guests), 0, Math.log(most)) : look.rule)
-
-/** The size of a seat, as a share of the largest. @param {number} guests @param {number} enough */
-const swell = (guests, enough) => (guests >= enough ? 1 : guests ? 0.66 : 0.4)
+/** The size of a dot, as a share of the largest. @param {number} visits @param {number} enough */
+const swell = (visits, enough) => (visits >= enough ? 1 : visits ? 0.66 : 0.4)
 
 /** What colors and sizes mean.
  * @type {(ctx: Ctx, look: Look, middle: number, y: number, counts: number[], enough: number) => void} */

@@ -1,4 +1,5 @@
-// A logit is a sum of four: what and what, what and where, where and what, where and where.
+// A logit is a sum of four terms: content with content, content with position, position with content, and position
+// with position.
 // posenc.score.shaw, transformer_xl and deberta, posenc.bias.t5, RoPE and added sinusoids in another language.
 
 import { scorer } from "./rope.js"
@@ -12,22 +13,22 @@ import { sinusoidal } from "./waves.js"
 const dot = (a, b) => Array.from(a).reduce((sum, value, i) => sum + value * b[i], 0)
 
 /** A matrix times PE(p). @param {Row[]} matrix @param {Float64Array} theta @param {number} p @param {string} order */
-const seat = (matrix, theta, p, order) => {
+const projected = (matrix, theta, p, order) => {
   const sinusoid = sinusoidal(1, 2 * theta.length, theta, order, p)
   return matrix.map((row) => dot(row, sinusoid))
 }
 
-/** The four parts before the scale, but for what and what.
+/** The terms before the scale, but for content with content.
  * @type {Record<string, (q: Row, k: Row, m: number, n: number, learned: Learned) => number[]>} */
-const PARTS = {
+const TERMS = {
   added: (q, k, m, n, { theta, toQuery, toKey }) => {
-    const here = seat(toQuery, theta, m, "interleaved")
-    const there = seat(toKey, theta, n, "interleaved")
+    const here = projected(toQuery, theta, m, "interleaved")
+    const there = projected(toKey, theta, n, "interleaved")
     return [dot(q, there), dot(here, k), dot(here, there)]
   },
   Shaw: (q, _k, m, n, { key_table, row }) => [dot(q, key_table[row(m - n)]), 0, 0],
   "Transformer-XL": (q, k, m, n, { theta, u, v, weight }) => {
-    const there = seat(weight, theta, m - n, "split")
+    const there = projected(weight, theta, m - n, "split")
     return [dot(q, there), dot(u, k), dot(v, there)]
   },
   DeBERTa: (q, k, m, n, { key_table, query_table, row }) => [
@@ -39,10 +40,10 @@ const PARTS = {
   RoPE: () => [0, 0, 0],
 }
 
-/** The four parts of the logit of a query at m and a key at n.
+/** The four terms of the logit of a query at m and a key at n.
  * @type {(name: string, q: Row, k: Row, m: number, n: number, learned: Learned) => number[]} */
-export const conversations = (name, q, k, m, n, learned) => {
-  const what = name === "RoPE" ? scorer(q, k, learned.theta, "half")(m - n) : dot(q, k)
+export const logitTerms = (name, q, k, m, n, learned) => {
+  const content = name === "RoPE" ? scorer(q, k, learned.theta, "half")(m - n) : dot(q, k)
   const scale = Math.sqrt(q.length * (name === "DeBERTa" ? 3 : 1))
-  return [what, ...PARTS[name](q, k, m, n, learned)].map((part) => part / scale)
+  return [content, ...TERMS[name](q, k, m, n, learned)].map((term) => term / scale)
 }

@@ -1,39 +1,39 @@
-// A longer text with a table that was made longer: which old row each token carries, and where "four back" looks now.
+// A longer text with a table that was made longer: which old row each token has, and where "four back" attends now.
 
 import { color, heat } from "../kit/heat.js"
 import { axes, dashed, fill, frame, stroke, write } from "../kit/plot.js"
 import { extended, lookBack, sources } from "../math/resize.js"
 
-const [STREET, EDGE] = [176, 8] // pixels
+const [STRIP, EDGE] = [176, 8] // pixels
 const DRAWN = 0.08 // of the attention, from which on an arc is drawn
 const NAMED = 0.2 // and from which on a key is named
 
 /** @param {import("../kit/stage.js").Stage} stage */
-export default function rulerPull(stage) {
+export default function resizedRows(stage) {
   /** @type {{ rows: number, most: number, length: number, query: number, back: number, sharpness: number }} */
   const { rows, most, length: start, query, back, sharpness } = stage.data
   const apart = (back * (start - 1)) / (rows - 1)
-  const pulled = Math.round(apart)
+  const rescaled = Math.round(apart)
   stage.predict(
-    `A head has learned to look ${back} back, with ${rows} rows. Stretch the table to ${start} rows. Where does it look?`,
-    [`${back} back`, `${pulled} back`, `${back / 2} back`],
+    `A head has learned to attend ${back} back, with ${rows} rows. Interpolate the table to ${start} rows. Where does it attend?`,
+    [`${back} back`, `${rescaled} back`, `${back / 2} back`],
     (answer) => {
-      way.value = "stretch"
+      way.value = "interpolate"
       length.value = start
-      return `${answer === `${pulled} back` ? "Yes," : "No,"} ${pulled} back: rows that lie ${back} apart stand at tokens that lie ${apart.toFixed(1)} apart.`
+      return `${answer === `${rescaled} back` ? "Yes," : "No,"} ${rescaled} back: rows that are ${back} apart belong to tokens that are ${apart.toFixed(1)} apart.`
     },
   )
-  const way = stage.choice("new rows", ["clamp", "tile", "stretch", "extrapolate"])
+  const way = stage.choice("new rows", ["clamp", "tile", "interpolate", "extrapolate"])
   const length = stage.slider("tokens", { min: rows, max: most, value: start })
   const asking = stage.slider("query", { min: 0, max: start - 1, value: query })
 
-  /** @type {{ key: string, weights: Float64Array, places: Float64Array, looks: Float64Array }} */
-  let now = { key: "", weights: new Float64Array(), places: new Float64Array(), looks: new Float64Array() }
+  /** @type {{ key: string, weights: Float64Array, sourced: Float64Array, looks: Float64Array }} */
+  let now = { key: "", weights: new Float64Array(), sourced: new Float64Array(), looks: new Float64Array() }
   stage.each(() => {
     const key = `${way.value} ${length.value}`
     if (key === now.key) return
     const weights = extended(way.value, rows, length.value)
-    now = { key, weights, places: sources(weights, rows), looks: lookBack(weights, rows, back, sharpness) }
+    now = { key, weights, sourced: sources(weights, rows), looks: lookBack(weights, rows, back, sharpness) }
     if (asking.max !== length.value - 1) asking.max = length.value - 1
   })
   const attention = () => now.looks.subarray(asking.value * length.value, (asking.value + 1) * length.value)
@@ -44,19 +44,19 @@ export default function rulerPull(stage) {
       .sort((a, b) => attention()[b] - attention()[a])
   const away = (/** @type {number} */ n) => (n === asking.value ? "itself" : `${asking.value - n} back`)
 
-  const street = stage.canvas({
-    label: () => `A street of ${length.value} tokens, each with the number of its old row. ${reading()}`,
-    ratio: () => STREET,
+  stage.canvas({
+    label: () => `A strip of ${length.value} tokens, each with the number of its old row. ${reading()}`,
+    ratio: () => STRIP,
     draw: (ctx, width, height, look) => {
       const cell = (width - 2 * EDGE) / length.value
       const middle = (/** @type {number} */ p) => EDGE + (p + 0.5) * cell
       const ground = height - 56
-      now.places.forEach((place, j) => {
-        fill(ctx, color("viridis", place, 0, rows - 1), EDGE + j * cell, ground, cell + 0.4, 20)
+      now.sourced.forEach((old, j) => {
+        fill(ctx, color("viridis", old, 0, rows - 1), EDGE + j * cell, ground, cell + 0.4, 20)
       })
       const step = Math.ceil(24 / cell)
       for (let j = 0; j < length.value; j += step)
-        write(ctx, look, String(Math.round(now.places[j])), middle(j), ground + 30, { size: 11, align: "center" })
+        write(ctx, look, String(Math.round(now.sourced[j])), middle(j), ground + 30, { size: 11, align: "center" })
       write(ctx, look, "old row", EDGE, height - 8, { size: 11, color: look.soft })
       const m = asking.value
       /** @type {number[][]} */
@@ -88,7 +88,7 @@ export default function rulerPull(stage) {
     arrows: { x: asking },
   })
   stage.canvas({
-    label: () => `The matrix W, ${length.value} new rows by ${rows} old ones, and where each query looks.`,
+    label: () => `The matrix W, ${length.value} new rows by ${rows} old ones, and the attention weights.`,
     ratio: (width) => Math.min(300, width * 0.45) + 62,
     draw: (ctx, width, _height, look) => {
       const side = Math.min(300, width * 0.45 - 10)
@@ -114,9 +114,9 @@ export default function rulerPull(stage) {
   })
   const reading = () => {
     const named = strongest(NAMED).map((n) => `${attention()[n].toFixed(2)} to key ${n}, ${away(n)}`)
-    const place = Number(now.places[asking.value].toFixed(1))
-    const row = place < rows ? `old row ${place}` : `what would be row ${place}`
-    return `Token ${asking.value} of ${length.value} carries ${row}. It gives ${named.length ? named.join("; ") : "no key much of its attention"}.`
+    const old = Number(now.sourced[asking.value].toFixed(1))
+    const row = old < rows ? `old row ${old}` : `what would be row ${old}`
+    return `Token ${asking.value} of ${length.value} has ${row}. It gives ${named.length ? named.join("; ") : "no key much of its attention"}.`
   }
   stage.say(reading)
 }
