@@ -31,7 +31,7 @@ INSIDE = """(selector) => {
 def explore(open_page):
     """Return a function that opens the explorer with a query string, and waits until it lives."""
 
-    def opened(query="", **options):
+    def opened(query="?encoding=sinusoidal", **options):
         page = open_page(f"explorer/{query}", **options)
         awake(page, "explorer")
         settled(page)

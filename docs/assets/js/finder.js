@@ -5,7 +5,8 @@
 
 import { make } from "./kit/controls.js"
 
-/** @typedef {{ name: string, column?: number, one?: boolean, plural?: boolean }} Facet `one`: an entry has one mark */
+/** `one`: an entry has one mark; `byName`: the buttons stand in the order of their names.
+ * @typedef {{ name: string, column?: number, one?: boolean, plural?: boolean, byName?: boolean }} Facet */
 /** @typedef {{ parts: HTMLElement[], words: string, marks: Map<string, string[]> }} Item */
 /** @typedef {Facet & { buttons: HTMLButtonElement[] }} Choice */
 
@@ -36,11 +37,14 @@ const itemsOf = (finder, facets) => {
   return Array.from(elements, (element) => {
     const parts = whole(element)
     const cells = element instanceof HTMLTableRowElement ? element.cells : []
-    const mark = ({ name, column }) =>
+    const mark = (/** @type {Facet} */ { name, column }) =>
       listed((column === undefined ? element.dataset[name] : cells[column]?.textContent) ?? "")
     return {
       parts,
-      words: parts.map((part) => part.textContent ?? "").join(" ").toLowerCase(),
+      words: parts
+        .map((part) => part.textContent ?? "")
+        .join(" ")
+        .toLowerCase(),
       marks: new Map(facets.map((facet) => [facet.name, mark(facet)])),
     }
   })
@@ -75,7 +79,8 @@ export default function open(finder) {
   const choiceOf = (facet) => {
     const marks = items.flatMap((item) => item.marks.get(facet.name) ?? [])
     const often = (/** @type {string} */ mark) => marks.filter((other) => other === mark).length
-    const sorted = [...new Set(marks)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
+    const order = facet.byName ? () => 0 : often
+    const sorted = [...new Set(marks)].sort((a, b) => order(b) - order(a) || a.localeCompare(b))
     const buttons = sorted.map((mark) => {
       const number = make("span", { class: "finder-number", "aria-hidden": "true" })
       const button = make("button", { type: "button", "data-mark": mark }, [facet.plural ? `${mark}s` : mark, number])

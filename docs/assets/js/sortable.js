@@ -23,7 +23,7 @@ export default function open(part) {
   const table = part.querySelector("table")
   const body = table?.tBodies[0]
   if (!table || !body || table.querySelector("th button")) return
-  const heads = [...table.tHead?.rows[0].cells ?? []]
+  const heads = [...(table.tHead?.rows[0].cells ?? [])]
   heads.forEach((head, column) => {
     const button = make("button", { type: "button", class: "sortable" }, [...head.childNodes])
     head.append(button)

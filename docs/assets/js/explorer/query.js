@@ -64,6 +64,8 @@ const encodingOf = (parts) => {
  * @param {string} query such as "?encoding=rope&length=256" @param {PageData} data @returns {State} */
 export const asked = (query, data) => {
   const parts = partsOf(query)
+  // An address that asks for nothing gets what the page begins with.
+  if (data.start && !query.replace(/^\?/, "")) return { ...defaults(data, data.start.encoding, true), ...data.start }
   return filled(parts, defaults(data, encodingOf(parts), numbers(parts, data)), data)
 }
 
@@ -105,7 +107,9 @@ const written = (knobs, state, before = "") =>
 const needed = (state, data, again) => {
   const usual = [defaults(data), defaults(data, state.encoding), defaults(data, state.encoding, true)]
   const applies = KNOBS.filter(({ when }) => when(state))
-  let required = applies.filter(({ name }) => usual.some((other) => state[name] !== other[name]))
+  const isNeeded = (/** @type {Knob} */ { name }) =>
+    usual.some((other) => state[name] !== other[name]) || (data.start && name === "encoding")
+  let required = applies.filter(isNeeded)
   for (const knob of [...required].sort((a, b) => Number(a.kind === "text") - Number(b.kind === "text"))) {
     const others = required.filter((other) => other !== knob)
     const then = again(others)

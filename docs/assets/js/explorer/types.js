@@ -24,6 +24,7 @@
  * @property {Point[]} golden what the package has in a cell of the pattern, and as score of m and n
  * @property {Array<[State, string, string]>} tour
  * @property {Preset[]} models
+ * @property {State} [start] what an address without a query shows
  * @property {State} [state]
  * @property {string} [embedded]
  * @property {string[]} [controls]

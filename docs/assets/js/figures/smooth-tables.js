@@ -36,7 +36,14 @@ export default function smoothTables(stage) {
     ["noise", "noise, averaged"],
     ["trained", "trained on English"],
   ])
-  const blend = stage.film("rows averaged each way", { min: 0, max: reach, value: 0, step: 0.25, rate: reach / 8, show })
+  const blend = stage.film("rows averaged each way", {
+    min: 0,
+    max: reach,
+    value: 0,
+    step: 0.25,
+    rate: reach / 8,
+    show,
+  })
   stage.button("Fresh noise", () => {
     drawn = noise(rows, channels, margin, ++seed)
     kind.value = "noise"

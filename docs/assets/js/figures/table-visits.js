@@ -64,7 +64,8 @@ export default function tableVisits(stage) {
   const lines = Math.ceil(rows / COLUMNS)
   const cell = (/** @type {number} */ width) => Math.min(CELL, (width - EDGE - 4) / COLUMNS)
   stage.canvas({
-    label: () => `A grid of ${short(rows)} rows of a table, larger and brighter where more tokens visited. ${reading()}`,
+    label: () =>
+      `A grid of ${short(rows)} rows of a table, larger and brighter where more tokens visited. ${reading()}`,
     ratio: (width) => HEAD + lines * cell(width) + 34,
     draw: (ctx, width, height, look) => {
       const size = cell(width)
@@ -81,7 +82,7 @@ export default function tableVisits(stage) {
       })
       const [x, y] = at(row.value)
       circle(ctx, x, y, size / 2 + 3, look.spark, 2.5)
-      const style = { align: /** @type {const} */ (x > width / 2 ? "right" : "left"), weight: 600, size: 13 }
+      const style = { align: /** @type {CanvasTextAlign} */ (x > width / 2 ? "right" : "left"), weight: 600, size: 13 }
       write(ctx, look, `row ${short(row.value)}`, x, 10, style)
       legend(ctx, look, width / 2, height - 14, [0, 1, enough, most], enough)
     },

@@ -56,8 +56,9 @@ const sheet = (width, height) => {
   const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"))
   ctx.fillStyle = getComputedStyle(document.body).getPropertyValue("--paper").trim() || "white"
   ctx.fillRect(0, 0, width, height)
-  /** @type {Promise<Blob | null>} */
-  return { ctx, blob: () => new Promise((/** @type {BlobCallback} */ done) => canvas.toBlob(done)) }
+  /** @returns {Promise<Blob | null>} */
+  const blob = () => new Promise((done) => canvas.toBlob(done))
+  return { ctx, blob }
 }
 
 /** @param {SVGSVGElement} drawn @param {string} credit @returns {Promise<Blob | null>} */
@@ -75,7 +76,10 @@ export const png = async (drawn, credit) => {
 
 /** A live figure as it stands: its canvases below each other. @param {HTMLCanvasElement[]} canvases */
 export const pngOfCanvases = (canvases) => {
-  const { ctx, blob } = sheet(Math.max(...canvases.map((c) => c.width)), canvases.reduce((sum, c) => sum + c.height, 0))
+  const { ctx, blob } = sheet(
+    Math.max(...canvases.map((c) => c.width)),
+    canvases.reduce((sum, c) => sum + c.height, 0),
+  )
   let y = 0
   for (const canvas of canvases) {
     ctx.drawImage(canvas, 0, y)

@@ -29,7 +29,13 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 # Languages of a fence that a reader takes for Python, in any spelling; those that run are `python` and `pycon`.
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 TOLERANCES = ("rtol", "atol", "residue", "factor")
-RUN_OPTIONS = {"raises", "standalone", "data", "live", "narrow"}  # what the worker gets: a change of these runs the page again
+RUN_OPTIONS = {
+    "raises",
+    "standalone",
+    "data",
+    "live",
+    "narrow",
+}  # what the worker gets: a change of these runs the page again
 OPTIONS_OF_A_BLOCK = {*RUN_OPTIONS, *TOLERANCES, "skip", "limit", "fold", "source", "large"}
 
 

@@ -265,7 +265,7 @@ class _Runner:
         return json.dumps(_rounded(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     def _figures(self, value, options: dict) -> list[tuple[str, str]]:
-        """Return the figures of a block as SVG, each with the narrow one that a phone shows in its place, or nothing."""
+        """Return the figures of a block as SVG, each with the narrow one for a phone, or nothing."""
         from matplotlib import pyplot as plt
 
         name = f"figure-{self.blocks}"

@@ -125,7 +125,9 @@ def _fold(block: Block, lines: Lines, anchor: str) -> None:
             lines[block.span[0]] = f'\n<div id="{anchor}"></div>\n\n{first}'
         return
     named = f' id="{anchor}"' if anchor else ""
-    opening = f'<details class="fold"{named} markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+    opening = (
+        f'<details class="fold"{named} markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+    )
     folded = f"\n{opening}\n\n{code}\n\n</details>\n"
     for n in range(*block.span):
         lines[n] = None

@@ -15,7 +15,7 @@ const SLANT = Math.PI / 5
 export const clip = (value, low, high) => Math.min(high, Math.max(low, Math.round(value)))
 
 /** @param {number} value */
-export const tick = (value) => short(value, 2)
+export const tick = (value) => short(value, Math.abs(value) < 1 ? 3 : 2)
 
 /** @param {number} value of a tick of something counted */
 export const whole = (value) => (Number.isInteger(value) ? tick(value) : "")
@@ -43,7 +43,7 @@ export const colorBar = (ctx, look, box, low, high, map) => {
   const y = (/** @type {number} */ v) => bar.top + ((high - v) / (high - low)) * bar.height
   for (const v of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
     const base = v === low ? "bottom" : v === high ? "top" : "middle"
-    write(ctx, look, short(v, Math.abs(v) < 100 ? 2 : 3), bar.left + bar.width + 4, y(v), { size: 11, base })
+    write(ctx, look, short(v, Math.abs(v) < 1 || Math.abs(v) >= 100 ? 3 : 2), bar.left + bar.width + 4, y(v), { size: 11, base })
   }
 }
 

@@ -33,7 +33,7 @@ const numbers = (ctx, look, to, view, cell) => {
       const level = (value - low) / (high - low)
       const light = low === -high ? Math.abs(level - 0.5) < 0.3 : level > 0.55
       const style = { size: Math.min(13, cell * 0.28), color: light ? "#1f242d" : "#fff" }
-      write(ctx, look, short(value, 2), to.x(n), to.y(m), { ...style, align: "center" })
+      write(ctx, look, short(value, Math.abs(value) < 1 ? 3 : 2), to.x(n), to.y(m), { ...style, align: "center" })
     }
   }
 }
