@@ -36,12 +36,12 @@ def test_drag_words(open_figure):
     figure, _, readout = open_figure(f"{PART}order-blindness/", "drag-words")
     for _ in range(2):
         figure.get_by_role("button", name="Move right →").press("Enter")
-    assert readout().startswith("“the sat on cat the' mat”: “cat” on seat 3 gives")
+    assert readout().startswith("“the sat on cat the' mat”: “cat” at position 3 gives most weight")
     assert numbers(readout())[1] == pytest.approx(attended(MOVED, False)[0][1].max(), abs=1e-3)
     assert readout().count("has not changed") == 2
     assert label(figure).endswith(readout().split(": ")[1])
 
-    figure.get_by_label("write the seat number on each card").check()
+    figure.get_by_label("add a position vector to each token").check()
     weights, outputs, mean = attended(MOVED, True)
     before, old, average = attended(range(6), True)
     changes = [np.linalg.norm(outputs[1] - old[1]), np.linalg.norm(mean - average)]
