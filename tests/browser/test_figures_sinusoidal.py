@@ -60,7 +60,7 @@ def test_drag_words(open_figure):
 
 
 def orders_told_apart(mask, seat, depth):
-    """Return how many orders of the tokens that `seat` hears of it tells apart, and how many there are."""
+    """Return how many orders of the tokens that the output at `seat` depends on it tells apart, and how many there are."""
     view = MASKS("view(allowed, 8, seat, depth)", allowed=np.ravel(mask).tolist(), seat=seat, depth=depth)
     return [view["distinct"], view["orders"]]
 
