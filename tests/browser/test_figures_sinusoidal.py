@@ -168,9 +168,9 @@ def test_trained_head(open_figure):
 
 def test_clock_wedges(open_figure):
     figure, _, readout = open_figure(f"{PART}geometry/", "clock-wedges")
-    for time, distance in ((0, 3), (4.5, 3), (6, 5.1)):
-        slide(figure, **{"time_p": time, "ticks_between,_Δ": distance})
-        expected = kernel(distance, 8, base=16)
-        assert readout().startswith(f"Hands at {time:.1f} and {time + distance:.1f}:")
-        assert numbers(readout())[-2:] == pytest.approx([distance, expected], abs=0.006)
+    for position, offset in ((0, 3), (4.5, 3), (6, 5.1)):
+        slide(figure, **{"position_p": position, "offset_Δ": offset})
+        expected = kernel(offset, 8, base=16)
+        assert readout().startswith(f"Positions {position:.1f} and {position + offset:.1f}:")
+        assert numbers(readout())[-2:] == pytest.approx([offset, expected], abs=0.006)
         assert sum(numbers(label(figure))[2:-1]) == pytest.approx(expected, abs=0.02)
