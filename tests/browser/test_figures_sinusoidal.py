@@ -145,12 +145,13 @@ def test_token_scale(open_figure):
 
 
 def verdict(heads):
-    """Say which heads have a job: the most of their weight, and twice an even share, on 1 or 3 back."""
+    """Say which heads have found an offset: the most of their weight, and twice an even share, on 1 or 3 back."""
     tops = [int(np.argmax(head)) if max(head) > 2 / len(head) else None for head in heads]
-    jobs = {name: top for name, top in zip("AB", tops, strict=True) if top in (1, 3)}
-    if len(jobs) < 2:
-        return f"Only head {next(iter(jobs))} has found a job." if jobs else "Neither has found a job."
-    return f"Both look {jobs['A']} back." if jobs["A"] == jobs["B"] else "They have shared the jobs."
+    found = {name: top for name, top in zip("AB", tops, strict=True) if top in (1, 3)}
+    if len(found) < 2:
+        return f"Only head {next(iter(found))} has found an offset." if found else "Neither head has found an offset."
+    same = found["A"] == found["B"]
+    return f"Both attend {found['A']} back." if same else "Each has found one of the two offsets."
 
 
 def test_trained_head(open_figure):
@@ -163,7 +164,7 @@ def test_trained_head(open_figure):
         assert numbers(readout())[:8] == pytest.approx(expected, abs=0.006)
         assert readout().endswith(f" {verdict(heads)}")
     assert predict(figure, "both 1 back").startswith("Yes: at step")
-    assert "Both look 1 back" in readout()
+    assert "Both attend 1 back" in readout()
 
 
 def test_clock_wedges(open_figure):
