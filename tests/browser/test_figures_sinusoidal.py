@@ -89,8 +89,8 @@ def test_mask_painter(open_figure):
 
 def test_bits_and_hands(open_figure):
     figure, _, readout = open_figure(f"{PART}designing-a-code/", "bits-and-hands")
-    hands = 2 * np.pi / 2.0 ** np.arange(1, 7)
-    stride = np.linalg.norm(np.exp(1j * hands) - 1)
+    theta = 2 * np.pi / 2.0 ** np.arange(1, 7)
+    stride = np.linalg.norm(np.exp(1j * theta) - 1)
 
     def assert_step(p):
         flips = (p ^ (p + 1)).bit_count()
