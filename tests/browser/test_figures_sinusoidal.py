@@ -138,7 +138,7 @@ def test_token_scale(open_figure):
     loud_token, loud_position = data["shares"][-1]
     assert loud_token > 0.9 > 0.5 > loud_position, "tokens and positions have their own shares"
     for step in (0, 27, 40):
-        slide(figure, **{"\u03c3, the scale of the token embeddings": step})
+        slide(figure, **{"\u03c3, the scale of tokens": step})
         token, position = data["shares"][step]
         assert numbers(readout())[0] == pytest.approx(data["scales"][step], rel=0.05)
         assert numbers(readout())[-2:] == pytest.approx([100 * token, 100 * position], abs=0.51)

@@ -14,7 +14,7 @@ export default function tokenScale(stage) {
   const { scales, shares, lengths, known, straight, rotated, positions } = stage.data
   const last = scales.length - 1
   const show = (/** @type {number} */ n) => scales[n].toPrecision(2)
-  const scale = stage.slider("σ, the scale of the token embeddings", { min: 0, max: last, value: 0, show })
+  const scale = stage.slider("σ, the scale of tokens", { min: 0, max: last, value: 0, show })
   const rotation = stage.slider("rotate the view of the tokens", {
     min: 0,
     max: 1,
