@@ -36,12 +36,12 @@ def test_drag_words(open_figure):
     figure, _, readout = open_figure(f"{PART}order-blindness/", "drag-words")
     for _ in range(2):
         figure.get_by_role("button", name="Move right →").press("Enter")
-    assert readout().startswith("“the sat on cat the' mat”: “cat” on seat 3 gives")
+    assert readout().startswith("“the sat on cat the' mat”: “cat” at position 3 gives most weight")
     assert numbers(readout())[1] == pytest.approx(attended(MOVED, False)[0][1].max(), abs=1e-3)
     assert readout().count("has not changed") == 2
     assert label(figure).endswith(readout().split(": ")[1])
 
-    figure.get_by_label("write the seat number on each card").check()
+    figure.get_by_label("add a position vector to each token").check()
     weights, outputs, mean = attended(MOVED, True)
     before, old, average = attended(range(6), True)
     changes = [np.linalg.norm(outputs[1] - old[1]), np.linalg.norm(mean - average)]
@@ -60,7 +60,7 @@ def test_drag_words(open_figure):
 
 
 def orders_told_apart(mask, seat, depth):
-    """Return how many orders of the tokens that `seat` hears of it tells apart, and how many there are."""
+    """Return how many orders of the tokens that the output at `seat` depends on it tells apart, and how many there are."""
     view = MASKS("view(allowed, 8, seat, depth)", allowed=np.ravel(mask).tolist(), seat=seat, depth=depth)
     return [view["distinct"], view["orders"]]
 
@@ -89,8 +89,8 @@ def test_mask_painter(open_figure):
 
 def test_bits_and_hands(open_figure):
     figure, _, readout = open_figure(f"{PART}designing-a-code/", "bits-and-hands")
-    hands = 2 * np.pi / 2.0 ** np.arange(1, 7)
-    stride = np.linalg.norm(np.exp(1j * hands) - 1)
+    theta = 2 * np.pi / 2.0 ** np.arange(1, 7)
+    stride = np.linalg.norm(np.exp(1j * theta) - 1)
 
     def assert_step(p):
         flips = (p ^ (p + 1)).bit_count()
@@ -136,21 +136,22 @@ def test_clock_film(open_figure):
 def test_token_scale(open_figure):
     figure, data, readout = open_figure(f"{PART}adding/", "token-scale")
     loud_token, loud_position = data["shares"][-1]
-    assert loud_token > 0.9 > 0.5 > loud_position, "each reader has its own shares"
-    for place in (0, 27, 40):
-        slide(figure, **{"\u03c3, the scale of the tokens": place})
-        token, position = data["shares"][place]
-        assert numbers(readout())[0] == pytest.approx(data["scales"][place], rel=0.05)
+    assert loud_token > 0.9 > 0.5 > loud_position, "tokens and positions have their own shares"
+    for step in (0, 27, 40):
+        slide(figure, **{"\u03c3, the scale of tokens": step})
+        token, position = data["shares"][step]
+        assert numbers(readout())[0] == pytest.approx(data["scales"][step], rel=0.05)
         assert numbers(readout())[-2:] == pytest.approx([100 * token, 100 * position], abs=0.51)
 
 
 def verdict(heads):
-    """Say which heads have a job: the most of their weight, and twice an even share, on 1 or 3 back."""
+    """Say which heads have found an offset: the most of their weight, and twice an even share, on 1 or 3 back."""
     tops = [int(np.argmax(head)) if max(head) > 2 / len(head) else None for head in heads]
-    jobs = {name: top for name, top in zip("AB", tops, strict=True) if top in (1, 3)}
-    if len(jobs) < 2:
-        return f"Only head {next(iter(jobs))} has found a job." if jobs else "Neither has found a job."
-    return f"Both look {jobs['A']} back." if jobs["A"] == jobs["B"] else "They have shared the jobs."
+    found = {name: top for name, top in zip("AB", tops, strict=True) if top in (1, 3)}
+    if len(found) < 2:
+        return f"Only head {next(iter(found))} has found an offset." if found else "Neither head has found an offset."
+    same = found["A"] == found["B"]
+    return f"Both attend {found['A']} back." if same else "Each has found one of the two offsets."
 
 
 def test_trained_head(open_figure):
@@ -163,14 +164,14 @@ def test_trained_head(open_figure):
         assert numbers(readout())[:8] == pytest.approx(expected, abs=0.006)
         assert readout().endswith(f" {verdict(heads)}")
     assert predict(figure, "both 1 back").startswith("Yes: at step")
-    assert "Both look 1 back" in readout()
+    assert "Both attend 1 back" in readout()
 
 
 def test_clock_wedges(open_figure):
     figure, _, readout = open_figure(f"{PART}geometry/", "clock-wedges")
-    for time, distance in ((0, 3), (4.5, 3), (6, 5.1)):
-        slide(figure, **{"time_p": time, "ticks_between,_Δ": distance})
-        expected = kernel(distance, 8, base=16)
-        assert readout().startswith(f"Hands at {time:.1f} and {time + distance:.1f}:")
-        assert numbers(readout())[-2:] == pytest.approx([distance, expected], abs=0.006)
+    for position, offset in ((0, 3), (4.5, 3), (6, 5.1)):
+        slide(figure, **{"position_p": position, "offset_Δ": offset})
+        expected = kernel(offset, 8, base=16)
+        assert readout().startswith(f"Positions {position:.1f} and {position + offset:.1f}:")
+        assert numbers(readout())[-2:] == pytest.approx([offset, expected], abs=0.006)
         assert sum(numbers(label(figure))[2:-1]) == pytest.approx(expected, abs=0.02)

@@ -1,4 +1,4 @@
-// A bit is a rounded hand: it is 1 while a hand of the same period is in the second half of its turn.
+// A bit is a rotation, rounded: it is 1 while a pair of the same wavelength is in the second half of its rotation.
 
 import { bit, flips, leap, stride } from "../math/clocks.js"
 import { dial } from "../kit/dial.js"
@@ -15,12 +15,12 @@ export default function bitsAndHands(stage) {
   const lengths = Array.from({ length: last }, (_, q) => leap(q, q + 1))
 
   stage.predict(
-    `From ${ask} to ${ask + 1}, how many of the ${count} bits flip, and how far do the hands move?`,
-    ["one flips, a small step", "all flip, a step like any other", "all flip, and the hands leap"],
+    `From ${ask} to ${ask + 1}, how many of the ${count} bits flip, and how far do the pairs move?`,
+    ["one flips, a small step", "all flip, a step like any other", "all flip, and the pairs leap"],
     (answer) => {
       p.value = ask
       const verdict = answer.endsWith("any other") ? "Yes." : "Look: step on by one."
-      return `${verdict} ${flips(ask, ask + 1)} bits flip at once, their longest step. The hands move by ${moved.toFixed(2)}, as at every step.`
+      return `${verdict} ${flips(ask, ask + 1)} bits flip at once, their longest step. The pairs move by ${moved.toFixed(2)}, as at every step.`
     },
   )
   const p = stage.film("position", { min: 0, max: last, value: start, rate: 2 })
@@ -28,13 +28,13 @@ export default function bitsAndHands(stage) {
   const now = () => Math.floor(p.value)
 
   stage.canvas({
-    label: () => `Position ${now()}: bits ${binary(now(), count)} under the hands of ${count} dials`,
+    label: () => `Position ${now()}: bits ${binary(now(), count)} under ${count} pairs as rotating vectors`,
     ratio: (width) => width / count + 40,
     draw: (ctx, width, _height, look) => {
       const cell = width / count
-      theta.forEach((speed, i) => {
+      theta.forEach((frequency, i) => {
         const x = (count - i - 0.5) * cell
-        clock(ctx, look, x, cell / 2, cell * 0.38, p.value * speed, look.series[i])
+        clock(ctx, look, x, cell / 2, cell * 0.38, p.value * frequency, look.series[i])
         const on = bit(now(), i) === 1
         const color = on ? look.letters[i] : look.soft
         write(ctx, look, String(Number(on)), x, cell + 14, { size: 22, weight: 600, align: "center", color })
@@ -46,7 +46,7 @@ export default function bitsAndHands(stage) {
   /** @type {Scales} */
   let scales
   stage.canvas({
-    label: () => `The length of each step, in bits and in hands. ${reading()}`,
+    label: () => `The length of each step, in bits and in pairs. ${reading()}`,
     ratio: () => strip.top + strip.height + 40,
     draw: (ctx, width, _height, look) => {
       const box = { ...strip, width: width - strip.left - 8 }
@@ -64,7 +64,7 @@ export default function bitsAndHands(stage) {
       })
       ctx.globalAlpha = 1
       line(ctx, scales, [-0.5, last - 0.5], [moved, moved], look.series[0], 2)
-      write(ctx, look, `of the hands ${moved.toFixed(2)}`, box.left + box.width, box.top - 7, {
+      write(ctx, look, `of the pairs ${moved.toFixed(2)}`, box.left + box.width, box.top - 7, {
         color: look.letters[0],
         align: "right",
         base: "bottom",
@@ -79,12 +79,12 @@ export default function bitsAndHands(stage) {
     const here = `Position ${now()} is ${binary(now(), count)}`
     if (now() === last) return `${here}, the last that ${count} bits can write.`
     const flipped = flips(now(), now() + 1)
-    return `${here}. The step to ${now() + 1} flips ${flipped} of ${count} bits (underlined), a length of ${lengths[now()].toFixed(2)}. It moves the hands by ${moved.toFixed(2)}, as every step does.`
+    return `${here}. The step to ${now() + 1} flips ${flipped} of ${count} bits (underlined), a length of ${lengths[now()].toFixed(2)}. It moves the pairs by ${moved.toFixed(2)}, as every step does.`
   }
   stage.say(reading)
 }
 
-/** A dial that starts at the top and turns clockwise; its left half is where the bit is 1.
+/** A circle whose vector starts at the top and rotates clockwise; its left half is where the bit is 1.
  * @type {(ctx: Ctx, look: Look, x: number, y: number, radius: number, angle: number, color: string) => void} */
 const clock = (ctx, look, x, y, radius, angle, color) => {
   ctx.beginPath()

@@ -1,4 +1,4 @@
-// Clocks that turn in real time, the waves that their hands draw, and the row of the table that they write.
+// Pairs that rotate in real time, the waves of their cosines, and the channels of the table that they give.
 
 import { sinusoidal } from "../math/waves.js"
 import { color } from "../kit/heat.js"
@@ -9,8 +9,8 @@ import { axes, circle, dashed, dot, fill, fixed, hand, short, stroke, write } fr
 
 const TURN = 2 * Math.PI
 const FRAME = 1 / 60 // seconds that a picture of the film stands
-const TRAIL = 0.12 // seconds that a hand leaves its trace on the dial
-const DENSE = TURN / 4 // a hand that turns further in a pixel draws a band
+const TRAIL = 0.12 // seconds that a vector leaves its trace on the circle
+const DENSE = TURN / 4 // a pair that rotates further in a pixel draws a band
 const SMOOTH = 0.4 // the step of a curve, in radians
 const DARK = 0.62 // from this value on, a cell wants light letters
 
@@ -19,18 +19,18 @@ export default function clockFilm(stage) {
   /** @type {Data} */
   const { pairs, theta, seconds, paces, start } = stage.data
   const rows = theta.length
-  const slow = theta[rows - 1]
+  const lowest = theta[rows - 1] // frequency
   let last = NaN // the time of the picture before
   let radius = 0
 
-  const most = TURN / slow / 3600 // hours
+  const most = TURN / lowest / 3600 // hours
   stage.predict(
-    `At ${paces[0]} position a second, how long does the clock of pair ${pairs[rows - 1]} take for one turn?`,
+    `At ${paces[0]} position a second, how long does pair ${pairs[rows - 1]} take for one rotation?`,
     ["a minute", "an hour", "half a day"],
     (answer) => {
       pace.value = String(paces[paces.length - 1])
       const verdict = answer === "half a day" ? "Yes" : "Longer"
-      return `${verdict}: ${short(Math.round(TURN / slow))} positions, ${short(most)} hours. At ${short(Number(pace.value))} positions a second it takes ${Math.round(TURN / slow / Number(pace.value))} seconds. Press Play.`
+      return `${verdict}: ${short(Math.round(TURN / lowest))} positions, ${short(most)} hours. At ${short(Number(pace.value))} positions a second it takes ${Math.round(TURN / lowest / Number(pace.value))} seconds. Press Play.`
     },
   )
   const t = stage.film("time", {
@@ -53,14 +53,14 @@ export default function clockFilm(stage) {
     const height = wide ? 68 : 82
     const head = wide ? 0 : 18 // pixels for a name above the row
     const cells = wide ? 78 : 0
-    const clock = cells + 64 + 34
-    return { wide, height, head, cells, clock, left: clock + 38, right: width - 20, radius: wide ? 28 : 26 }
+    const center = cells + 64 + 34 // of the circles
+    return { wide, height, head, cells, center, left: center + 38, right: width - 20, radius: wide ? 28 : 26 }
   }
   const paper = stage.canvas({
-    label: () => `Clocks of the pairs ${pairs.join(", ")} and their waves. ${reading()}`,
+    label: () => `Pairs ${pairs.join(", ")} as rotating vectors, and their waves. ${reading()}`,
     ratio: (width) => rows * layout(width).height + 44,
     draw: (ctx, width, _height, look) => {
-      const { wide, height, head, cells, clock, left, right, ...rest } = layout(width)
+      const { wide, height, head, cells, center, left, right, ...rest } = layout(width)
       const end = seconds * Number(pace.value)
       const now = position()
       const moving = t.value > last && t.value - last < 0.5
@@ -70,24 +70,24 @@ export default function clockFilm(stage) {
       const thirds = [0, end / 3, (2 * end) / 3, end]
       const to = axes(ctx, look, box, { x: [0, end], y: [0, 1], xticks: thirds, yticks: [], xlabel: "position p" })
       const values = sinusoidal(1, 2 * rows, Float64Array.from(theta), "interleaved", now)
-      theta.forEach((speed, i) => {
+      theta.forEach((frequency, i) => {
         const middle = i * height + head + (height - head) / 2
         const tint = look.series[i]
-        const swept = speed * Number(pace.value)
+        const swept = frequency * Number(pace.value)
         const blurred = moving && swept * FRAME > TURN / 2
         name(ctx, look, i, wide ? { x: 0, y: middle } : { x: 0, y: middle - radius - 9 }, wide)
         ;["sin", "cos"].forEach((which, c) =>
           cell(ctx, look, cells, middle + 25 * c - 24, which, blurred ? NaN : values[2 * i + c]),
         )
-        face(ctx, look, clock, middle, tint, [now * speed, Math.min(now * speed, swept * TRAIL)])
+        face(ctx, look, center, middle, tint, [now * frequency, Math.min(now * frequency, swept * TRAIL)])
         const tip = middle - radius * values[2 * i + 1]
         if (!blurred) {
-          hand(ctx, clock, middle, radius, Math.PI / 2 - now * speed, tint)
+          hand(ctx, center, middle, radius, Math.PI / 2 - now * frequency, tint)
           dashed(ctx, [2, 4], () =>
-            stroke(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8),
+            stroke(ctx, [center + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8),
           )
         }
-        wave(ctx, middle, speed, [left, right], end, to.x(now), tint)
+        wave(ctx, middle, frequency, [left, right], end, to.x(now), tint)
         if (!blurred) (dot(ctx, to.x(now), tip, look.paper, 6.5), dot(ctx, to.x(now), tip, tint, 4.5))
       })
       stroke(ctx, [to.x(now), head], [to.x(now), rows * height], look.ink, 1)
@@ -102,8 +102,8 @@ export default function clockFilm(stage) {
 
   /** @type {(ctx: Ctx, look: Look, i: number, at: { x: number, y: number }, wide: boolean) => void} */
   const name = (ctx, look, i, { x, y }, wide) => {
-    const turn = TURN / theta[i]
-    const long = `λ = ${short(turn < 1000 ? Number(turn.toPrecision(3)) : Math.round(turn))}`
+    const wavelength = TURN / theta[i]
+    const long = `λ = ${short(wavelength < 1000 ? Number(wavelength.toPrecision(3)) : Math.round(wavelength))}`
     write(ctx, look, `pair ${pairs[i]}`, x, wide ? y - 8 : y, { color: look.letters[i], weight: 700, size: 13 })
     write(ctx, look, long, wide ? x : x + 56, wide ? y + 9 : y, { color: look.soft })
   }
@@ -116,7 +116,7 @@ export default function clockFilm(stage) {
     const tint = !known ? look.ink : Math.abs(value) > DARK ? "#f4f4f4" : "#222"
     write(ctx, look, text, left + 32, top + 12, { align: "center", color: tint })
   }
-  /** A dial with the trace of its hand.
+  /** A circle with the trace of the vector of its pair.
    * @type {(ctx: Ctx, look: Look, x: number, y: number, tint: string, swept: [number, number]) => void} */
   const face = (ctx, look, x, y, tint, [angle, trace]) => {
     const to = angle - TURN / 4 // twelve o'clock, as canvases count
@@ -131,10 +131,10 @@ export default function clockFilm(stage) {
     stroke(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
   }
   /** The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band.
-   * @type {(ctx: Ctx, middle: number, speed: number, span: [number, number], end: number, now: number, tint: string) =>
-   *   void} */
-  const wave = (ctx, middle, speed, [left, right], end, now, tint) => {
-    const angle = (end * speed) / (right - left) // of a pixel
+   * @type {(ctx: Ctx, middle: number, frequency: number, span: [number, number], end: number, now: number,
+   *   tint: string) => void} */
+  const wave = (ctx, middle, frequency, [left, right], end, now, tint) => {
+    const angle = (end * frequency) / (right - left) // of a pixel
     const full = angle > DENSE
     const path = new Path2D()
     if (full) path.rect(left, middle - radius, right - left, 2 * radius)
@@ -157,9 +157,9 @@ export default function clockFilm(stage) {
     }
   }
   const reading = () => {
-    const turns = [theta[0], slow].map((speed) => (position() * speed) / TURN)
-    const [fast, late] = turns.map((turn) => (turn < 1 ? short(turn, 2) : many(turn)))
-    return `t = ${t.value.toFixed(1)} s: position ${many(position())}. The clock of pair ${pairs[0]} has made ${fast} turns, that of pair ${pairs[rows - 1]} has made ${late}.`
+    const rotations = [theta[0], lowest].map((frequency) => (position() * frequency) / TURN)
+    const [high, low] = rotations.map((count) => (count < 1 ? short(count, 2) : many(count)))
+    return `t = ${t.value.toFixed(1)} s: position ${many(position())}. Pair ${pairs[0]} has completed ${high} rotations, pair ${pairs[rows - 1]} has completed ${low}.`
   }
   stage.say(reading)
 }

@@ -1,11 +1,11 @@
-// Two heads learn two jobs: first both want the same one. Bars are what they look at, the lines below are the way
-// there.
+// Two heads learn two offsets: at first both the same one. Bars are their attention weights by offset, the lines
+// below those on the way of training.
 
 import { axes, dashed, dot, faint, fill, frame, line, write } from "../kit/plot.js"
 import { handle } from "../kit/controls.js"
 
 /** @import { Box, Ctx, Look } from "../kit/plot.js" */
-/** @typedef {{ losses: number[], looks: number[][][] }} Run looks by snapshot, head and positions back */
+/** @typedef {{ losses: number[], looks: number[][][] }} Run weights by snapshot, head and offset */
 
 const HEADS = ["A", "B"]
 
@@ -21,13 +21,13 @@ export default function trainedHead(stage) {
   }
 
   stage.predict(
-    "On its way down the loss hesitates near half of its start. What do the heads look at then?",
-    ["one at each job", `both ${wanted[0]} back`, "both a bit at each"],
+    "On its way down the loss hesitates near half of its start. What do the heads attend to then?",
+    ["one to each offset", `both ${wanted[0]} back`, "both a bit to each"],
     (answer) => {
       step.value = steps[tie(run())]
       const verdict = answer === `both ${wanted[0]} back` ? "Yes" : "Look"
       const other = Math.max(...heads().map((weights) => weights[wanted[1]]))
-      return `${verdict}: at step ${step.value} both look ${wanted[0]} back. No head gives more than ${other.toFixed(2)} to the token ${wanted[1]} back.`
+      return `${verdict}: at step ${step.value} both attend ${wanted[0]} back. No head gives more than ${other.toFixed(2)} to the token ${wanted[1]} back.`
     },
   )
   const step = stage.film("step of training", { min: 0, max: most, value: 0, step: every, rate: 4 * every })
@@ -66,12 +66,12 @@ export default function trainedHead(stage) {
         ...span,
         y: [0, 1],
         yticks: [0, 0.5, 1],
-        title: `weight ${wanted[0]} back, dashed ${wanted[1]} back`,
+        title: `weight at offset ${wanted[0]}, dashed ${wanted[1]}`,
       })
-      wanted.forEach((k, job) =>
+      wanted.forEach((k, nth) =>
         HEADS.forEach((name, n) => {
           const curve = run().looks.map((both) => both[n][k])
-          dashed(ctx, job ? [5, 4] : [], () => line(ctx, to, steps, curve, look.series[n], 1.8))
+          dashed(ctx, nth ? [5, 4] : [], () => line(ctx, to, steps, curve, look.series[n], 1.8))
           dot(ctx, to.x(now() * every), to.y(curve[now()]), look.series[n], 4)
           const end = { x: to.x(most) + 8 + 11 * n, y: to.y(curve[curve.length - 1]) }
           write(ctx, look, name, end.x, end.y, { weight: 700, color: look.letters[n] })
@@ -102,7 +102,7 @@ export default function trainedHead(stage) {
     arrows: { x: handle(now, (n) => (step.value = n * every)) },
   })
 
-  /** A text that ends at the query; above it what head A looks at, below it head B.
+  /** A text that ends at the query; above it the weights of head A, below it those of head B.
    * @type {(ctx: Ctx, look: Look, box: Box) => void} */
   const butterfly = (ctx, look, box) => {
     const cell = box.width / (back + 1)
@@ -111,36 +111,36 @@ export default function trainedHead(stage) {
     const room = box.height / 2 - size / 2 - 6
     for (let k = 0; k <= back; k++) {
       const x = box.left + (back - k + 0.5) * cell
-      const asked = wanted.includes(k)
-      frame(ctx, asked ? look.ink : look.rule, asked ? 2 : 1, x - size / 2, middle - size / 2, size, size)
-      const weight = asked ? 700 : 400
+      const target = wanted.includes(k)
+      frame(ctx, target ? look.ink : look.rule, target ? 2 : 1, x - size / 2, middle - size / 2, size, size)
+      const weight = target ? 700 : 400
       write(ctx, look, k ? String(k) : "here", x, middle, { size: k ? 12 : 11, align: "center", weight })
       HEADS.forEach((_name, n) => {
         const tall = heads()[n][k] * room
-        faint(ctx, asked ? 1 : 0.45, () =>
+        faint(ctx, target ? 1 : 0.45, () =>
           fill(ctx, look.series[n], x - size / 2, n ? middle + size / 2 + 3 : middle - size / 2 - 3 - tall, size, tall),
         )
         const text = heads()[n][k].toFixed(2)
         const y = n ? middle + size / 2 + tall + 12 : middle - size / 2 - tall - 12
-        if (asked) write(ctx, look, text, x, y, { align: "center", size: 11.5, color: look.letters[n], weight: 700 })
+        if (target) write(ctx, look, text, x, y, { align: "center", size: 11.5, color: look.letters[n], weight: 700 })
       })
     }
-    write(ctx, look, "weight by positions back", box.left, box.top - 7, { size: 12.5, weight: 700, base: "bottom" })
+    write(ctx, look, "attention weight by offset", box.left, box.top - 7, { size: 12.5, weight: 700, base: "bottom" })
     HEADS.forEach((name, n) => {
       const y = n ? box.top + box.height - 8 : box.top + 8
       write(ctx, look, `head ${name}`, box.left, y, { weight: 700, color: look.letters[n] })
     })
   }
 
-  /** A head has found a job if one of the wanted keys gets the most of it, and twice an even share. */
+  /** A head has found an offset if one of the wanted keys gets the most of it, and twice an even share. */
   const verdict = () => {
-    const jobs = heads().map((weights) =>
+    const found = heads().map((weights) =>
       wanted.find((k) => weights[k] === Math.max(...weights) && weights[k] > 2 / weights.length),
     )
-    if (jobs.every((job) => job === undefined)) return "Neither has found a job."
-    if (jobs.includes(undefined))
-      return `Only head ${HEADS[jobs.findIndex((job) => job !== undefined)]} has found a job.`
-    return jobs[0] === jobs[1] ? `Both look ${jobs[0]} back.` : "They have shared the jobs."
+    if (found.every((offset) => offset === undefined)) return "Neither head has found an offset."
+    if (found.includes(undefined))
+      return `Only head ${HEADS[found.findIndex((offset) => offset !== undefined)]} has found an offset.`
+    return found[0] === found[1] ? `Both attend ${found[0]} back.` : "Each has found one of the two offsets."
   }
   stage.say(() => {
     const shares = heads().map((weights) => wanted.map((k) => weights[k].toFixed(2)).join(" and "))
