@@ -22,20 +22,20 @@ def test_polar_tuner(open_figure):
     figure, data, readout = open_figure(f"{PART}what-and-where/", "polar-tuner")
     q = np.array([[0.7, -0.45]])
     k, theta = np.array([data["k"]]), np.array(data["theta"])
-    slide(figure, query_12=0.7, query_13=-0.45, distance_Δ=5)
+    slide(figure, query_12=0.7, query_13=-0.45, offset_Δ=5)
 
     def of_pope(**phase):
         return pope(q[None], k[None], np.array([5]), np.array([0]), theta=theta, **phase).item()
 
     of_rope = (rope(q, np.array([5]), theta=theta[:1], layout="interleaved") @ k[0]).item()
     peak = (np.angle(complex(*k[0])) - np.angle(complex(*q[0]))) / theta[0]
-    assert f"At distance 5 RoPE scores {of_rope:.2f} and PoPE {of_pope():.2f}." in readout()
-    assert f"RoPE's score is highest at distance {peak:.1f}" in readout()
-    assert readout().endswith("PoPE's is highest at distance 0.0.")
-    press(figure, "phase δ 12", "ArrowLeft", times=6)
-    assert f"and PoPE {of_pope(phase=np.array([[-6 * np.pi / 36, 0]])):.2f}." in readout()
+    assert f"At offset 5 q · k is {of_rope:.2f} in RoPE and {of_pope():.2f} in PoPE." in readout()
+    assert f"RoPE's is highest at offset {peak:.1f}" in readout()
+    assert readout().endswith("PoPE's is highest at offset 0.0.")
+    press(figure, "phase bias δ 12", "ArrowLeft", times=6)
+    assert f"and {of_pope(phase=np.array([[-6 * np.pi / 36, 0]])):.2f} in PoPE." in readout()
     slide(figure, query_12=0, query_13=0)
-    assert "RoPE's score is 0 at every distance" in readout()
+    assert "RoPE's is 0 at every offset" in readout()
 
 
 def assert_tops(line, data, pair, back, reach, learned=False):
