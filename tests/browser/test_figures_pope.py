@@ -39,7 +39,7 @@ def test_polar_tuner(open_figure):
 
 
 def assert_tops(line, data, pair, back, reach, learned=False):
-    """Assert where both heads, told to look `back`, score highest: for a pair of letters, and of how many at `back`."""
+    """Assert where the logits of both heads, sent to `back`, peak: for a pair of letters, and of how many at `back`."""
     phase = data["pope"]["phase"] if learned else np.zeros(len(data["pope"]["theta"])).tolist()
     heads = {
         "RoPE": ("ofPairs(a, b)", data["rope"], back - data["taught"]),
@@ -52,8 +52,8 @@ def assert_tops(line, data, pair, back, reach, learned=False):
         best = RETARGET(f"bestDistances({all_hands}, theta, nearer, reach)", reach=reach, **arguments)
         tops[name] = np.reshape(best, (16, 16))
     in_rope, in_pope = tops.values()
-    assert re.search(rf"RoPE scores highest at {in_rope[pair]} and PoPE\D* at {in_pope[pair]}\. ", line)
-    assert f"{(in_rope == back).sum()} of 256 pairs score highest at {back} in RoPE" in line
+    assert re.search(rf"RoPE's logit is highest at {in_rope[pair]} and PoPE's\D* at {in_pope[pair]}\. ", line)
+    assert f"{(in_rope == back).sum()} of 256 pairs have their peak at {back} in RoPE" in line
     assert f"{(in_pope == back).sum()} in PoPE." in line
 
 
@@ -65,21 +65,21 @@ def test_retarget(open_figure):
     predict(figure, "all in PoPE")
     assert_tops(readout(), data, pair, new, 32)
     assert "256 in PoPE." in readout()
-    slide(figure, asks=8, key=0)
-    assert "when I asks for A" in readout()
+    slide(figure, query=8, key=0)
+    assert "with I as query and A as key" in readout()
     assert_tops(readout(), data, (8, 0), new, 32)
     q, k, theta = data["rope"]["q"][8], data["rope"]["k"][0], data["rope"]["theta"]
     arguments = {"q": q, "k": k, "theta": theta, "distance": 3 - (new - data["taught"])}
     share = RETARGET("agreement(ofPairs(q, k), theta, distance)", **arguments)
-    slide(figure, it_stands_Δ_back=3)
-    assert f"At distance 3 this pair's hands reach {share:.2f} and " in readout()
+    slide(figure, offset_Δ=3)
+    assert f"At offset 3 the logit of this pair is {share:.2f} and " in readout()
     for learned in (True, False):
         figure.get_by_role("checkbox").set_checked(learned)
         pick(figure, "256")
-        slide(figure, look_r_back=100)
+        slide(figure, wanted_offset_r=100)
         assert_tops(readout(), data, (8, 0), 100, 256, learned)
     pick(figure, "32")
-    assert "Told to look 31 back" in readout()
+    assert "Sent to offset 31" in readout()
 
 
 def phases(data, run):
