@@ -83,7 +83,7 @@ def test_retarget(open_figure):
 
 
 def phases(data, run):
-    """Return the stored phases of a run, (snapshot, head and channel): two digits of base 36 each."""
+    """Return the stored phase biases of a run, (snapshot, head and channel): two digits of base 36 each."""
     text = run["phases"]
     whole = [int(text[i : i + 2], 36) for i in range(0, len(text), 2)]
     return ((np.array(whole) - data["zero"]) * data["step"]).reshape(len(data["steps"]), -1)
@@ -99,7 +99,7 @@ def test_phase_wall(open_figure):
             slide(figure, training_step=snapshot)
             outside = int(((stored[snapshot] > 0) | (stored[snapshot] < -2 * np.pi)).sum())
             steps = "1 step" if snapshot == 1 else f"{data['steps'][snapshot]} steps"
-            assert f"After {steps} {outside} of 64 phases lie outside -2π to 0" in readout()
+            assert f"After {steps} {outside} of 64 phase biases lie outside -2π to 0" in readout()
             assert f"The loss is {run['loss'][snapshot]:.2f} nats." in readout()
             assert ("no gradient comes back" in readout()) == (run["held"] == "clamp" and outside > 0)
         assert readout().endswith(f"the layer is right in {100 * run['right']:.1f}% of the cases.")

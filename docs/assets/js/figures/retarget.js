@@ -99,8 +99,8 @@ export default function retarget(stage) {
         const high = row * below
         const across = Math.min(columns, theta.length)
         write(ctx, look, name, LEFT, high + 10, { weight: 700, size: 13, color: look.letters[color] })
-        const count = `${theta.length} ${color ? "pairs" : "channels"} at Δ = ${offset.value}`
-        write(ctx, look, count, LEFT + 42, high + 10, { color: look.soft })
+        const what = `${theta.length} ${color ? "pairs" : "channels"} at Δ = ${offset.value}`
+        write(ctx, look, what, LEFT + 42, high + 10, { color: look.soft })
         const { size } = chosen(side)
         const longest = Math.max(...size)
         turned(chosen(side), theta, offset.value - nearer(side)).forEach((angle, c) => {
