@@ -22,24 +22,24 @@ def test_polar_tuner(open_figure):
     figure, data, readout = open_figure(f"{PART}what-and-where/", "polar-tuner")
     q = np.array([[0.7, -0.45]])
     k, theta = np.array([data["k"]]), np.array(data["theta"])
-    slide(figure, query_12=0.7, query_13=-0.45, distance_Δ=5)
+    slide(figure, query_12=0.7, query_13=-0.45, offset_Δ=5)
 
     def of_pope(**phase):
         return pope(q[None], k[None], np.array([5]), np.array([0]), theta=theta, **phase).item()
 
     of_rope = (rope(q, np.array([5]), theta=theta[:1], layout="interleaved") @ k[0]).item()
     peak = (np.angle(complex(*k[0])) - np.angle(complex(*q[0]))) / theta[0]
-    assert f"At distance 5 RoPE scores {of_rope:.2f} and PoPE {of_pope():.2f}." in readout()
-    assert f"RoPE's score is highest at distance {peak:.1f}" in readout()
-    assert readout().endswith("PoPE's is highest at distance 0.0.")
-    press(figure, "phase δ 12", "ArrowLeft", times=6)
-    assert f"and PoPE {of_pope(phase=np.array([[-6 * np.pi / 36, 0]])):.2f}." in readout()
+    assert f"At offset 5 q · k is {of_rope:.2f} in RoPE and {of_pope():.2f} in PoPE." in readout()
+    assert f"RoPE's is highest at offset {peak:.1f}" in readout()
+    assert readout().endswith("PoPE's is highest at offset 0.0.")
+    press(figure, "phase bias δ 12", "ArrowLeft", times=6)
+    assert f"and {of_pope(phase=np.array([[-6 * np.pi / 36, 0]])):.2f} in PoPE." in readout()
     slide(figure, query_12=0, query_13=0)
-    assert "RoPE's score is 0 at every distance" in readout()
+    assert "RoPE's is 0 at every offset" in readout()
 
 
 def assert_tops(line, data, pair, back, reach, learned=False):
-    """Assert where both heads, told to look `back`, score highest: for a pair of letters, and of how many at `back`."""
+    """Assert where the logits of both heads, sent to `back`, peak: for a pair of letters, and of how many at `back`."""
     phase = data["pope"]["phase"] if learned else np.zeros(len(data["pope"]["theta"])).tolist()
     heads = {
         "RoPE": ("ofPairs(a, b)", data["rope"], back - data["taught"]),
@@ -52,8 +52,8 @@ def assert_tops(line, data, pair, back, reach, learned=False):
         best = RETARGET(f"bestDistances({all_hands}, theta, nearer, reach)", reach=reach, **arguments)
         tops[name] = np.reshape(best, (16, 16))
     in_rope, in_pope = tops.values()
-    assert re.search(rf"RoPE scores highest at {in_rope[pair]} and PoPE\D* at {in_pope[pair]}\. ", line)
-    assert f"{(in_rope == back).sum()} of 256 pairs score highest at {back} in RoPE" in line
+    assert re.search(rf"RoPE's logit is highest at {in_rope[pair]} and PoPE's\D* at {in_pope[pair]}\. ", line)
+    assert f"{(in_rope == back).sum()} of 256 pairs have their peak at {back} in RoPE" in line
     assert f"{(in_pope == back).sum()} in PoPE." in line
 
 
@@ -65,25 +65,25 @@ def test_retarget(open_figure):
     predict(figure, "all in PoPE")
     assert_tops(readout(), data, pair, new, 32)
     assert "256 in PoPE." in readout()
-    slide(figure, asks=8, key=0)
-    assert "when I asks for A" in readout()
+    slide(figure, query=8, key=0)
+    assert "with I as query and A as key" in readout()
     assert_tops(readout(), data, (8, 0), new, 32)
     q, k, theta = data["rope"]["q"][8], data["rope"]["k"][0], data["rope"]["theta"]
     arguments = {"q": q, "k": k, "theta": theta, "distance": 3 - (new - data["taught"])}
     share = RETARGET("agreement(ofPairs(q, k), theta, distance)", **arguments)
-    slide(figure, it_stands_Δ_back=3)
-    assert f"At distance 3 this pair's hands reach {share:.2f} and " in readout()
+    slide(figure, offset_Δ=3)
+    assert f"At offset 3 the logit of this pair is {share:.2f} and " in readout()
     for learned in (True, False):
         figure.get_by_role("checkbox").set_checked(learned)
         pick(figure, "256")
-        slide(figure, look_r_back=100)
+        slide(figure, wanted_offset_r=100)
         assert_tops(readout(), data, (8, 0), 100, 256, learned)
     pick(figure, "32")
-    assert "Told to look 31 back" in readout()
+    assert "Sent to offset 31" in readout()
 
 
 def phases(data, run):
-    """Return the stored phases of a run, (snapshot, head and channel): two digits of base 36 each."""
+    """Return the stored phase biases of a run, (snapshot, head and channel): two digits of base 36 each."""
     text = run["phases"]
     whole = [int(text[i : i + 2], 36) for i in range(0, len(text), 2)]
     return ((np.array(whole) - data["zero"]) * data["step"]).reshape(len(data["steps"]), -1)
@@ -99,7 +99,7 @@ def test_phase_wall(open_figure):
             slide(figure, training_step=snapshot)
             outside = int(((stored[snapshot] > 0) | (stored[snapshot] < -2 * np.pi)).sum())
             steps = "1 step" if snapshot == 1 else f"{data['steps'][snapshot]} steps"
-            assert f"After {steps} {outside} of 64 phases lie outside -2π to 0" in readout()
+            assert f"After {steps} {outside} of 64 phase biases lie outside -2π to 0" in readout()
             assert f"The loss is {run['loss'][snapshot]:.2f} nats." in readout()
             assert ("no gradient comes back" in readout()) == (run["held"] == "clamp" and outside > 0)
         assert readout().endswith(f"the layer is right in {100 * run['right']:.1f}% of the cases.")
@@ -121,7 +121,7 @@ def test_a_clamped_phase_of_phase_wall_stays_behind_the_wall(open_figure):
 
 
 def laboratories(data, stream, gap, runs):
-    """Return how many find the better one ahead, how many of them visibly, and the same of the worse one."""
+    """Return how many find the better one ahead, how many of them significantly, and the same of the worse one."""
     samples = np.random.RandomState(stream).normal(size=(data["labs"], 2, 20))[:, :, :runs]
     middle = gap + samples[:, 0].mean(axis=1) - samples[:, 1].mean(axis=1)
     half = data["visible"][runs - 1] * np.sqrt(samples.var(axis=2, ddof=1).mean(axis=1)) if runs > 1 else np.inf
@@ -129,7 +129,7 @@ def laboratories(data, stream, gap, runs):
 
 
 def assert_long_run(shares, data, gap, runs):
-    """Assert in percent how often the worse one leads and the gap shows, and how many times as large it looks there."""
+    """Assert in percent how often the worse one leads, the gap is significant, and how large it looks there."""
     chances = SEEDS("chances(gap, runs, visible)", gap=gap, runs=runs, visible=data["visible"][runs - 1])
     assert shares[:2] == pytest.approx([100 * chances["behind"], 100 * chances["clear"]], abs=0.51)
     assert shares[2] == pytest.approx(chances["found"] / gap, abs=0.051)
@@ -139,15 +139,15 @@ def assert_gap(figure, data, readout, stream, runs, gap):
     slide(figure, seeds_each=runs, true_gap=gap)
     ahead, clear, reversed_, clearly_reversed = laboratories(data, stream, gap, runs)
     assert f"Of 40 laboratories with {runs} seeds each and a true gap of {gap} SD {ahead} find" in readout()
-    counts = f"find the better one ahead {clear} of them visibly and {reversed_} the worse one {clearly_reversed} of"
-    assert counts in readout()
-    shares = re.search(r"leads in ([\d.]+)% the gap shows in ([\d.]+)% where it looks ([\d.]+) times", readout())
-    assert_long_run(numbers(" ".join(shares.groups())), data, gap, runs)
+    better = f"find the better one ahead {clear} of them significantly"
+    assert f"{better} and {reversed_} the worse one {clearly_reversed} of" in readout()
+    shares = r"leads in ([\d.]+)% the gap is significant in ([\d.]+)% where it looks ([\d.]+) times"
+    assert_long_run(numbers(" ".join(re.search(shares, readout()).groups())), data, gap, runs)
 
 
 def assert_no_gap(figure, data, readout, stream):
     slide(figure, true_gap=0, seeds_each=20)
-    assert "In the long run 5.0% see a gap that is not there." in readout()
+    assert "In the long run 5.0% find a significant gap that is not there." in readout()
     slide(figure, seeds_each=1)
     first, _, second, _ = laboratories(data, stream, 0, 1)
     assert f"{first} find the first one ahead and {second} the second one. One run has no interval" in readout()

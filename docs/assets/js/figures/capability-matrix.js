@@ -1,4 +1,4 @@
-// Which encoding can do what: bars are means, dots are seeds. Beyond the trained length a question opens with a bet.
+// Which encoding can do what: bars are means, dots are seeds. Beyond the training length a task opens with a bet.
 
 import { handle, make } from "../kit/controls.js"
 import { axes, dashed, dot, faint, fill, frame, line, percent, write } from "../kit/plot.js"
@@ -20,7 +20,7 @@ export default function capabilityMatrix(stage) {
   const bets = new Map()
 
   const task = stage.add(make("p"))
-  const question = stage.choice("question", questions)
+  const question = stage.choice("task", questions)
   const encoding = stage.select("encoding", names, first)
   const length = stage.choice("tokens", lengths.map(String))
   const sorted = stage.toggle("best first")
@@ -53,10 +53,10 @@ export default function capabilityMatrix(stage) {
   stage.each(() => {
     const here = bets.has(question.value)
     const done = questions.every((q) => bets.has(q))
-    bet.textContent = !here ? `Bet on ${encoding.value}` : done ? "Close all, bet again" : "Next question"
+    bet.textContent = !here ? `Bet on ${encoding.value}` : done ? "Close all, bet again" : "Next task"
     reveal.disabled = done
-    const still = `Trained on ${trained} tokens: which still answers “${question.value}”`
-    task.textContent = here ? `${still}, and how far?` : `${still} at ${longest}? Pick a row and bet.`
+    const still = `Trained on ${trained} tokens: which encoding still solves “${question.value}”`
+    task.textContent = here ? `${still}, and at what length?` : `${still} at ${longest} tokens? Pick a row and bet.`
   })
 
   const places = (/** @type {number} */ width) => {
@@ -72,7 +72,7 @@ export default function capabilityMatrix(stage) {
 
   stage.canvas({
     label: () =>
-      `Table of ${rows.length} encodings and ${questions.length} questions at ${length.value} tokens. ` +
+      `Table of ${rows.length} encodings and ${questions.length} tasks at ${length.value} tokens. ` +
       `${encoding.value}, ${question.value}: ${lengths.map((l, i) => `${open(column(), i) ? percent(share(row(), column(), i)) : "closed"} at ${l}`).join(", ")}`,
     ratio: (width) => places(width).height,
     draw: (ctx, width, _height, look) => {

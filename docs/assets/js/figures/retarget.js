@@ -1,5 +1,5 @@
-// Two trained heads that look four back are told to look elsewhere: RoPE's hands come back by chance, PoPE's all at
-// once.
+// Two trained heads, whose logits peak four back, are sent to another offset: RoPE's phases agree elsewhere by
+// content, PoPE's where they are told.
 
 import { agreement, bestDistances, ofChannels, ofPairs, turned } from "../math/retarget.js"
 import { axes, circle, dashed, dot, faint, hand, line, write } from "../kit/plot.js"
@@ -9,7 +9,7 @@ import { axes, circle, dashed, dot, faint, hand, line, write } from "../kit/plot
 
 const [LEFT, RIGHT] = [30, 14] // pixels beside a chart
 const [CURVE, BARS] = [90, 52] // how high a curve is, and the bars under it with their words
-const NARROW = 520 // pixels below which PoPE's hands stand in two rows
+const NARROW = 520 // pixels below which PoPE's vectors stand in two rows
 const UP = Math.PI / 2
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -22,27 +22,27 @@ export default function retarget(stage) {
 
   const following = "all in PoPE, fewer than half in RoPE"
   stage.predict(
-    `Both heads have learned “${taught} back”. Now tell them ${target}. There are ${all} pairs of a letter that asks and a letter that is asked. How many of them will score highest at ${target}?`,
+    `Both heads have learned to attend to offset ${taught}. Now send them to offset ${target}. There are ${all} pairs of a letter as query and a letter as key. For how many of them will the logit be highest at ${target}?`,
     ["all, in both", following, "fewer than half, in both"],
     (answer) => {
       ;[reach.value, back.value, learned.value] = [String(reaches[0]), target, false]
       const [ofRope, ofPope] = both().map(follow)
-      return `${answer === following ? "Yes" : "No"}: ${ofRope} in RoPE and ${ofPope} in PoPE. In RoPE the letters turn the hands, and training made these meet only at the distances that it met. In PoPE no letter can turn a hand: all meet where they are told.`
+      return `${answer === following ? "Yes" : "No"}: ${ofRope} in RoPE and ${ofPope} in PoPE. In RoPE the letters set phases, and training made these agree only at the offsets that it met. In PoPE no letter can change a phase: all agree at the offset that the phase biases set.`
     },
   )
   const letter = (/** @type {string} */ label, /** @type {number} */ value) =>
     stage.slider(label, { min: 0, max: letters.length - 1, value, show: (v) => letters[v] })
   const place = { min: 0, max: reaches[0] - 1, value: taught }
-  const back = stage.slider("look r back", place)
-  const asks = letter("asks", pair[0])
-  const asked = letter("key", pair[1])
-  const distance = stage.slider("it stands Δ back", place)
-  const reach = stage.choice("distances below", reaches.map(String))
-  const learned = stage.toggle("keep PoPE’s learned phases")
+  const back = stage.slider("wanted offset r", place)
+  const query = letter("query", pair[0])
+  const key = letter("key", pair[1])
+  const offset = stage.slider("offset Δ", place)
+  const reach = stage.choice("offsets below", reaches.map(String))
+  const learned = stage.toggle("keep PoPE’s learned phase biases")
   let last = taught
   stage.each(() => {
-    for (const control of [back, distance]) if (control.max !== far() - 1) control.max = far() - 1
-    if (back.value !== last) distance.value = last = back.value // the hands are those of the key that is wanted
+    for (const control of [back, offset]) if (control.max !== far() - 1) control.max = far() - 1
+    if (back.value !== last) offset.value = last = back.value // the vectors are those of the key that is wanted
   })
 
   const far = () => Number(reach.value)
@@ -57,22 +57,22 @@ export default function retarget(stage) {
     return letters.flatMap((_, i) => letters.map((_, j) => make(i, j)))
   }
   const both = () => (learned.value ? [sides[0], sides[2]] : [sides[0], sides[1]])
-  /** By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
+  /** By how much keys seem nearer: phase biases r θ begin at 0, learned ones at the offset that was taught.
    * @param {typeof sides[0]} side */
   const nearer = (side) => (side === sides[1] ? back.value : back.value - taught)
-  const chosen = (/** @type {typeof sides[0]} */ side) => side.hands[asks.value * letters.length + asked.value]
+  const chosen = (/** @type {typeof sides[0]} */ side) => side.hands[query.value * letters.length + key.value]
   const at = (/** @type {typeof sides[0]} */ side, /** @type {number} */ place) =>
     agreement(chosen(side), side.theta, place - nearer(side))
 
-  let [key, best] = ["", /** @type {Int32Array[]} */ ([])]
+  let [shown, best] = ["", /** @type {Int32Array[]} */ ([])]
   const tops = (/** @type {typeof sides[0]} */ side) => {
     const now = [back.value, reach.value, learned.value].join()
-    if (now !== key) best = sides.map((side) => bestDistances(side.hands, side.theta, nearer(side), far()))
-    key = now
+    if (now !== shown) best = sides.map((side) => bestDistances(side.hands, side.theta, nearer(side), far()))
+    shown = now
     return best[sides.indexOf(side)]
   }
   const follow = (/** @type {typeof sides[0]} */ side) => tops(side).filter((peak) => peak === back.value).length
-  const top = (/** @type {typeof sides[0]} */ side) => tops(side)[asks.value * letters.length + asked.value]
+  const top = (/** @type {typeof sides[0]} */ side) => tops(side)[query.value * letters.length + key.value]
 
   const layout = (/** @type {number} */ width) => {
     const columns = width < NARROW ? rope.theta.length : pope.theta.length
@@ -87,7 +87,7 @@ export default function retarget(stage) {
       both()
         .map(
           (side) =>
-            `${side.name}: this pair scores highest at ${top(side)}, ${follow(side)} of ${all} pairs at ${back.value}`,
+            `${side.name}: this pair’s logit is highest at ${top(side)}, that of ${follow(side)} of ${all} pairs at ${back.value}`,
         )
         .join("; "),
     ratio: (width) => 2 * layout(width).high + layout(width).tall[1] - layout(width).tall[0] + 26,
@@ -99,10 +99,11 @@ export default function retarget(stage) {
         const high = row * below
         const across = Math.min(columns, theta.length)
         write(ctx, look, name, LEFT, high + 10, { weight: 700, size: 13, color: look.letters[color] })
-        write(ctx, look, `${theta.length} hands at Δ = ${distance.value}`, LEFT + 42, high + 10, { color: look.soft })
+        const what = `${theta.length} ${color ? "pairs" : "channels"} at Δ = ${offset.value}`
+        write(ctx, look, what, LEFT + 42, high + 10, { color: look.soft })
         const { size } = chosen(side)
         const longest = Math.max(...size)
-        turned(chosen(side), theta, distance.value - nearer(side)).forEach((angle, c) => {
+        turned(chosen(side), theta, offset.value - nearer(side)).forEach((angle, c) => {
           const x = LEFT + (((c % across) + 0.5) / across) * room
           const y = high + radius + 22 + Math.floor(c / across) * (2 * radius + 2)
           circle(ctx, x, y, radius, look.rule, 1)
@@ -115,14 +116,14 @@ export default function retarget(stage) {
         const ends = [-0.5, far() - 0.5]
         to = axes(ctx, look, box, { x: ends, xticks: [], y: [-1, 1.4], yticks: [-1, 0, 1] })
         const strip = { ...box, top: box.top + box.height + 20, height: BARS - 22 }
-        const labels = row ? { xlabel: "distance Δ" } : { xticks: [] }
+        const labels = row ? { xlabel: "offset Δ" } : { xticks: [] }
         const bars = axes(ctx, look, strip, { x: ends, y: [0, all], yticks: [], ...labels })
         const places = Array.from({ length: 4 * far() - 3 }, (_, i) => i / 4)
         line(ctx, to, ends, [0, 0], look.rule, 1)
         dashed(ctx, [4, 3], () => line(ctx, to, [back.value, back.value], [-1, 1.4], look.soft, 1.2))
         const curve = places.map((place) => at(side, place))
         line(ctx, to, places, curve, look.series[color], far() > 100 ? 1.2 : 2)
-        dot(ctx, to.x(distance.value), to.y(at(side, distance.value)), look.series[color], 4.5)
+        dot(ctx, to.x(offset.value), to.y(at(side, offset.value)), look.series[color], 4.5)
 
         const counts = new Map()
         for (const peak of tops(side)) counts.set(peak, (counts.get(peak) ?? 0) + 1)
@@ -141,14 +142,14 @@ export default function retarget(stage) {
       })
     },
     point: ({ x, down }) => {
-      if (down) distance.value = Math.round(to.atX(x))
+      if (down) offset.value = Math.round(to.atX(x))
     },
-    arrows: { x: distance },
+    arrows: { x: offset },
   })
   stage.say(() => {
     const [ofRope, ofPope] = both()
-    const share = (/** @type {typeof sides[0]} */ side) => at(side, distance.value).toFixed(2).replace("-", "−")
-    const phases = learned.value ? " with its learned phases moved along" : ""
-    return `Told to look ${back.value} back, of distances below ${far()}: when ${letters[asks.value]} asks for ${letters[asked.value]}, RoPE scores highest at ${top(ofRope)} and PoPE${phases} at ${top(ofPope)}. ${follow(ofRope)} of ${all} pairs score highest at ${back.value} in RoPE, ${follow(ofPope)} in PoPE. At distance ${distance.value} this pair’s hands reach ${share(ofRope)} and ${share(ofPope)} of their length.`
+    const share = (/** @type {typeof sides[0]} */ side) => at(side, offset.value).toFixed(2).replace("-", "−")
+    const phases = learned.value ? " with its learned phase biases moved along" : ""
+    return `Sent to offset ${back.value}, of offsets below ${far()}: with ${letters[query.value]} as query and ${letters[key.value]} as key RoPE’s logit is highest at ${top(ofRope)} and PoPE’s${phases} at ${top(ofPope)}. ${follow(ofRope)} of ${all} pairs have their peak at ${back.value} in RoPE, ${follow(ofPope)} in PoPE. At offset ${offset.value} the logit of this pair is ${share(ofRope)} and ${share(ofPope)} of the most that its magnitudes allow.`
   })
 }

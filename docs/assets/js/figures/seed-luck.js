@@ -1,5 +1,5 @@
-// Forty laboratories repeat one comparison with a few seeds each: whose interval shows the gap, and who sees its
-// opposite.
+// Forty laboratories repeat one comparison with a few seeds each: whose confidence interval excludes 0, and on which
+// side.
 
 import { axes, dashed, dot, short, stroke, write } from "../kit/plot.js"
 import { randomState } from "../math/random.js"
@@ -27,12 +27,12 @@ export default function seedLuck(stage) {
   }
 
   stage.predict(
-    `Say the gap between two encodings is real: ${cases[0][1]} standard deviations of a run. You train not ${seeds} but ${most} seeds each. How often will your interval show the gap?`,
+    `Say the gap between two encodings is real: ${cases[0][1]} standard deviations of a run. You train not ${seeds} but ${most} seeds each. How often will your 95% confidence interval exclude 0?`,
     ["nearly always", "in half of the cases", "in one of seven"],
     (answer) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
       const { behind, clear, found: size } = longRun()
-      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(size)} times as large as it is. The worse one still leads in ${percent(behind)}.`
+      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it does, the gap looks ${times(size)} times as large as it is. The worse one still leads in ${percent(behind)}.`
     },
   )
   /** @type {Array<[string, string]>} */
@@ -73,7 +73,7 @@ export default function seedLuck(stage) {
   stage.canvas({
     label: () => {
       const { ahead, clear, shows } = counted()
-      return `${labs} differences with their intervals, sorted, and a line at the true gap. ${labs - ahead} lie on the wrong side of 0. ${clear} intervals lie wholly on the right side and ${shows - clear} on the wrong one`
+      return `${labs} differences with their confidence intervals, sorted, and a line at the true gap. ${labs - ahead} lie on the wrong side of 0. ${clear} intervals lie wholly on the right side and ${shows - clear} on the wrong one`
     },
     ratio: (wide) => labs * ROW + (wide > NARROW ? 88 : 112),
     draw: (ctx, wide, _height, look) => {
@@ -112,7 +112,7 @@ export default function seedLuck(stage) {
   stage.say(() => {
     const { ahead, clear, shows } = counted()
     const [blind, none] = [runs.value === 1, gap.value === 0]
-    const visibly = (/** @type {number} */ count) => (blind ? "" : `, ${count} of them visibly`)
+    const visibly = (/** @type {number} */ count) => (blind ? "" : `, ${count} of them significantly`)
     const of = `Of ${labs} laboratories with ${runs.value} ${blind ? "seed" : "seeds"} each and ${none ? "no gap at all" : `a true gap of ${sigmas(gap.value)}`}`
     const [leader, other] = none ? ["first", "second"] : ["better", "worse"]
     return `${of}, ${ahead} find the ${leader} one ahead${visibly(clear)}, and ${labs - ahead} the ${other} one${visibly(shows - clear)}. ${blind ? "One run has no interval, so none of them can know. " : ""}In the long run ${inTheLongRun()}`
@@ -122,11 +122,11 @@ export default function seedLuck(stage) {
     const { behind, clear, wrong, found: size } = longRun()
     const single = runs.value === 1
     if (gap.value === 0)
-      return single ? "each leads in half." : `${percent(clear + wrong)} see a gap that is not there.`
+      return single ? "each leads in half." : `${percent(clear + wrong)} find a significant gap that is not there.`
     const leads = `the worse one leads in ${percent(behind)}`
     if (single) return `${leads}.`
     const large = size > 1.05 * gap.value ? `, where it looks ${times(size)} times as large as it is` : ""
-    return `${leads}, the gap shows in ${percent(clear)}${large}${wrong > 0.0005 ? `, and its opposite in ${percent(wrong)}` : ""}.`
+    return `${leads}, the gap is significant in ${percent(clear)}${large}${wrong > 0.0005 ? `, and its opposite in ${percent(wrong)}` : ""}.`
   }
 
   /** @param {number} size */
@@ -137,7 +137,7 @@ export default function seedLuck(stage) {
 
 /** @type {(ctx: Ctx, look: Look, wide: number, y: number) => void} */
 const legend = (ctx, look, wide, y) => {
-  const labels = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
+  const labels = ["interval above 0", "interval below 0", "contains 0", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]
   const two = wide <= NARROW
   labels.forEach((text, i) => {
