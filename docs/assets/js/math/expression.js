@@ -105,8 +105,9 @@ export const numbersOf = (text) => {
   let plain = text.trim().replace(/^\[(.*)\]$/s, "$1").trim()
   for (const [mark, sign] of MARKS) plain = plain.replace(mark, sign)
   if (!plain) return null
-  // The comma of 1,000 parts nothing where it is the only kind of comma.
-  if (plain.replace(THOUSANDS, "").search(/[,;]/) < 0) plain = plain.replace(THOUSANDS, (n) => n.replaceAll(",", ""))
+  // The comma of 1,000 parts nothing where no other does, or where a space follows those that do.
+  const others = plain.replace(THOUSANDS, "")
+  if (!/[,;]/.test(others) || /[,;]\s/.test(others)) plain = plain.replace(THOUSANDS, (n) => n.replaceAll(",", ""))
   const bare = /^-?[\d.e]+(?:\s+-?[\d.e]+)+$/i.test(plain)
   try {
     return (bare ? plain.split(/\s+/) : parts(plain)).map((part) => {
