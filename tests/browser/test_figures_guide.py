@@ -316,7 +316,7 @@ SIZES = {  # of a bug that has one: its slider, and a value far from the truth
     "bits": ("significant bits", 10),
     "rows": ("rows", 150),
     "chunks": ("tokens of a chunk", 150),
-    "writing": ("writes from", 150),
+    "writing": ("decodes from", 150),
     "pads": ("one text in", 8),
 }
 
@@ -339,7 +339,7 @@ def test_ward_round(open_figure):
         done.click()
         assert readout().startswith("No")
         suspect.select_option(case["bug"])
-        assert readout().startswith(f"Patient {number} writes: {np.mean(case['curve']) / 100:.2f} right on average")
+        assert readout().startswith(f"Case {number}, decoding: {np.mean(case['curve']) / 100:.2f} right on average")
         if case["bug"] in SIZES:
             slider, wrong = SIZES[case["bug"]]
             slide(figure, **{slider: wrong})
@@ -350,7 +350,7 @@ def test_ward_round(open_figure):
         assert gap_line(case, case["size"], data) in readout()
         done.click()
         assert readout().startswith("Yes: ")
-        assert readout().endswith(f"{number} of 7 healed.")
+        assert readout().endswith(f"{number} of 7 solved.")
 
 
 @pytest.mark.parametrize(("bug", "other"), [("rows", "writing"), ("writing", "rows")])
@@ -362,9 +362,9 @@ def test_ward_round_tells_two_cliffs_apart_by_reading(open_figure, bug, other):
     figure.get_by_role("button", name="That is it").click()
     assert readout().startswith("No. Both have a cliff.")
     written = np.mean(data["cases"][number]["curve"]) / 100
-    assert f"writes: {written:.2f} right on average" in readout()
-    pick(figure, "reads")
-    assert f"reads: {written if bug == 'rows' else 1:.2f} right on average" in readout()
+    assert f"decoding: {written:.2f} right on average" in readout()
+    pick(figure, "prefill")
+    assert f"prefill: {written if bug == 'rows' else 1:.2f} right on average" in readout()
 
 
 def unturned(theta, length):
