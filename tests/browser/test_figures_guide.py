@@ -368,9 +368,9 @@ def test_ward_round_tells_two_cliffs_apart_by_reading(open_figure, bug, other):
 
 
 def unturned(theta, length):
-    """Say how many pairs complete no turn on a length."""
+    """Say how many pairs complete no rotation on a length."""
     late = (theta * length < 2 * np.pi).sum()
-    return f"Here {late} of {len(theta)} pairs never complete a turn {100 * late / len(theta):.0f}%."
+    return f"Here {late} of {len(theta)} pairs never complete a rotation {100 * late / len(theta):.0f}%."
 
 
 CONFIGURED = {
@@ -392,18 +392,18 @@ def assert_models(figure, readout):
         config = {key: value for key, value in model["config"].items() if key != "rope_scaling"}
         theta = from_config(config, config.get("qk_rope_head_dim", model["head"]))[0]
         assert unturned(theta, min(model.get("trained", np.inf), model.get("window", np.inf))) in readout()
-        assert f"The slowest needs {2 * np.pi / theta[-1]:.0f} tokens for a turn." in readout()
+        assert f"The longest wavelength is {2 * np.pi / theta[-1]:.0f} tokens." in readout()
 
 
 def assert_own_model(figure, readout):
     theta = rope_frequencies(256, 500_000.0)[0]
     assert f"No it stays: {(theta * 8192 < 2 * np.pi).sum()} of 128 " in predict(figure, "it halves")
-    slide(figure, channels_that_turn=64)
+    slide(figure, rotated_channels=64)
     assert unturned(rope_frequencies(64, 500_000.0)[0], 8192) in readout()
     figure.get_by_role("checkbox").check()
     slowest = proportional(256, 0.25, base=500_000.0)[0][31]
-    assert "the slow pairs stand still" in readout()
-    assert f"The slowest needs {2 * np.pi / slowest:.0f} tokens" in readout()
+    assert "the slow pairs have frequency 0" in readout()
+    assert f"The longest wavelength is {2 * np.pi / slowest:.0f} tokens" in readout()
 
 
 def assert_raised_base(figure, readout):
