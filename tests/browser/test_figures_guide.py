@@ -435,12 +435,12 @@ def test_query_scale(open_figure):
     figure, data, readout = open_figure(f"{PART}query-scale/", "query-scale")
     tokens = data["asked"]
     plain = share(data["lead"], tokens)
-    before = f"Among {tokens} tokens the word has {plain:.2f} of the weight"
+    before = f"Among {tokens} tokens the key has a weight of {plain:.2f}"
     for kind in data["kinds"]:
         select(figure, kind)
         c = position_scale(tokens - 1, kind, data["trained"], data["strength"])
         scaled = f"{share(c * data['lead'], tokens):.2f} with {kind} which multiplies the query by {c:.2f}."
-        assert f"{before} as the query is and {scaled}" in readout()
+        assert f"{before} with the query unscaled and {scaled}" in readout()
     select(figure, "inkling")
     slide(figure, lead_in_logits=4.5, strength=0.22)
     c = position_scale(tokens - 1, "inkling", data["trained"], 0.22)
