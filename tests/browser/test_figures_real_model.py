@@ -56,23 +56,22 @@ def test_rows_and_turns(open_figure):
 
 def test_mistake_ledger(open_figure):
     figure, data, readout = open_figure(f"{PART}what-mistakes-cost/", "mistake-ledger")
-    costs = [cost(row["name"]) for row in data["rows"]]
-    assert costs == sorted(costs, reverse=True)
-    assert len(costs) == len(LEDGER)
+    costs = sorted(map(cost, LEDGER), reverse=True)
+    assert [row["cost"] / 100 for row in data["rows"]] == pytest.approx(costs, abs=1e-3)
     dearest = data["rows"][0]["name"]
-    reply = predict(figure, "nothing turned")
+    reply = predict(figure, "nothing rotated")
     assert reply.startswith(f"No: {dearest}.")
     assert numbers(reply.partition("token:")[2])[0] == pytest.approx(cost("nothing turned"), abs=0.06)
-    assert readout().startswith(f"{dearest}. Costs {cost(dearest):.2f}")
+    assert readout().startswith(f"{dearest}. Costs {costs[0]:.2f}")
     bars, curve = (figure.locator("canvas").nth(n) for n in (0, 1))
     bars.press("ArrowRight")  # to the next dearest
     assert readout().startswith(f"{data['rows'][1]['name']}. ")
     assert f"number 2 with {costs[1]:.2f}" in plain(bars.get_attribute("aria-label"))
     chosen = figure.get_by_role("combobox").first
-    chosen.select_option(label="writing starts one late")
+    chosen.select_option(label="decoding starts one late")
     assert "Silent on this text" in readout()
-    assert "The doctor sees nothing in the rotation." in readout()
-    chosen.select_option(label="interleaved rows turned as halves")
+    assert "The doctor finds nothing in the rotation." in readout()
+    chosen.select_option(label="interleaved rows rotated as halves")
     assert "with the configuration: “layout wrong" in readout()
     ends = [LEDGER["interleaved rows turned as halves"]["by position"][n] - TRAINED["by position"][n] for n in (0, -1)]
     assert numbers(plain(curve.get_attribute("aria-label"))) == pytest.approx(ends, abs=0.011)
