@@ -13,12 +13,12 @@ CIRCLES = Script("math/circles.js")
 
 def test_pair_roles(open_figure):
     figure, data, readout = open_figure("chapters/7-real/which-pairs/", "pair-roles")
-    reply = predict(figure, "the eight slowest")
+    reply = predict(figure, "the lowest frequencies")
     parts = np.array(data["kinds"]["induction"]["parts"])
     quarters = parts.reshape(4, 4, 8).sum(axis=2)
     assert reply.startswith("Yes.")
     assert f"24-31 bring {quarters[0, 3]:.1f} of {parts[0].sum():.1f} logits" in reply
-    assert predict(figure, "the eight fastest").startswith("No.")
+    assert predict(figure, "the highest frequencies").startswith("No.")
     for kind in data["kinds"].values():
         pick(figure, kind["name"])
         for n, (layer, head) in enumerate(kind["heads"]):
