@@ -74,12 +74,12 @@ def test_five_dials(open_figure):
         ]
         said = readout()
         assert said.startswith(f"At row {row + 1} of {data['rows']}")
-        shown = numbers(said.split("gone round")[1])
+        shown = numbers(said.split("have completed")[1])
         assert shown[:5] == pytest.approx(turns[0], abs=0.06)
         assert shown[5:10] == pytest.approx(turns[1], abs=0.06)
     assert turns[0] == pytest.approx([1, 3, 10, 29, 87], rel=0.03)  # what the page says of the whole table
     slide(figure, row=0)
     reply = predict(figure, "one, or nearly two")
-    assert reply.startswith("Yes. The first goes round 1.0 times")
+    assert reply.startswith("Yes. It completes 1.0 rotations in the first")
     assert readout().startswith(f"At row {data['rows']} of")  # an answer shows the whole table
     assert predict(figure, "all five").startswith("No.")
