@@ -56,7 +56,7 @@ def test_attention_reach(open_figure):
     even = 100 * sum(data["even"][:5])
     assert f"would give these {even:.1f}%" in readout()
     assert np.allclose(said(), share("as it is"), atol=0.51)
-    pick(figure, "nothing turned")
+    pick(figure, "no rotation")
     assert "without rotation" in readout()
     assert np.allclose(said(), share("nothing turned"), atol=0.51)
     pick(figure, "as it is")
