@@ -225,7 +225,7 @@ EXERCISES: list[Exercise] = [
         cases=[(np.array([-1, 0, 0, 2]), 10), (np.array([-1, 0, 1, 2, 3]), 7), (TREE, 5)],
         wrong=[
             (lambda p, s: (s + np.arange(len(p)), _ancestors(p)), "candidates share a position: it is a depth"),
-            (lambda p, s: ((d := _tree(p, s)[0]), d[:, None] >= d), "by positions alone, siblings attend to one another"),
+            (lambda p, s: ((d := _tree(p, s)[0]), d[:, None] >= d), "by positions alone, siblings see one another"),
             (_in_order, "this takes for granted that a parent is written before its child"),
             (lambda p, s: _tree(p, 0), "the mask is right, and positions go on from those of the context"),
             (lambda p, s: (_tree(p, s)[0], _tree(p, s)[1] - np.eye(len(p))), "each token attends to itself as well"),
