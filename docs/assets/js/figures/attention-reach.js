@@ -1,4 +1,4 @@
-// At which distances a real model attends: weights by distance and layer, with rotation and without, beside an even spread.
+// At which distances a real model attends: weights by layer, with rotation and without, beside an even spread.
 
 import { handle } from "../kit/controls.js"
 import { axes, dashed, fill, fixed, percent, stroke, write } from "../kit/plot.js"

@@ -52,7 +52,10 @@ export default function longerTexts(stage) {
       const x = [0, (times * trained) / 1000]
       const xticks = Array.from({ length: 5 }, (_, i) => (i * times * trained) / 4000)
       const xformat = (/** @type {number} */ value) => fixed(value, 1)
-      const labels = { xlabel: "position, thousands of tokens", title: `loss, nats per token; dots: ${short(bin)} tokens of context` }
+      const labels = {
+        xlabel: "position, thousands of tokens",
+        title: `loss, nats per token; dots: ${short(bin)} tokens of context`,
+      }
       const y = [Math.min(...all, ...near.loss) - 0.15, Math.max(...all) + 0.15]
       const to = axes(ctx, look, box, { x, y, xticks, xformat, ...labels })
       const middle = (/** @type {number} */ n) => ((n + 0.5) * bin) / 1000
@@ -92,7 +95,8 @@ export default function longerTexts(stage) {
         ? `No context extension.`
         : `${kind.value} costs ${fixed(price(), 2)} nats per token within the training length.`
     const untouched = kind.value === plain ? "" : `, as it is ${fixed(loss[plain][at()], 2)}`
-    const recent = known < 0 ? "" : ` The same tokens with only ${short(bin)} before them: ${fixed(near.loss[known], 2)}.`
+    const recent =
+      known < 0 ? "" : ` The same tokens with only ${short(bin)} before them: ${fixed(near.loss[known], 2)}.`
     return `${method} At tokens ${show(at())} the loss is ${fixed(here, 2)}${untouched}.${recent}`
   })
 }

@@ -98,7 +98,11 @@ export default function pairRoles(stage) {
       const under = to.y(-1)
       for (const i of TICKS) {
         const align = i ? "center" : "left"
-        write(ctx, look, short(wavelengths[i]), to.x(i) - (i ? 0 : 4), under + 25, { size: 10.5, align, color: look.soft })
+        write(ctx, look, short(wavelengths[i]), to.x(i) - (i ? 0 : 4), under + 25, {
+          size: 10.5,
+          align,
+          color: look.soft,
+        })
       }
       const words = "pair, and under it its wavelength in tokens"
       write(ctx, look, words, LEFT + (width - LEFT - 12) / 2, under + 42, { align: "center" })

@@ -57,7 +57,8 @@ export default function rowsAndTurns(stage) {
     const now = way()
     const what = `Rows: ${weights.value}; code: ${code.value}`
     if (!now) return `${what}. Not measured: queries and keys disagree here too.`
-    if (now.cost < 0.05) return `${what}. This is the model as it was trained. It costs ${fixed(now.cost, 2)} nats per token.`
+    if (now.cost < 0.05)
+      return `${what}. This is the model as it was trained. It costs ${fixed(now.cost, 2)} nats per token.`
     const share = now.cost / none.cost
     const beside = share < 1.5 ? "about as much as" : `${fixed(share, 1)} times as much as`
     return `${what}. It costs ${fixed(now.cost, 1)} nats per token, ${beside} no rotation at all (${fixed(none.cost, 1)}).`

@@ -1,4 +1,4 @@
-// One model's pairs by their wavelength, against the longest distance of its training; and where it stands among models.
+// One model's pairs by wavelength, against the longest distance of its training; and where it stands among models.
 
 import { axes, dot, fill, line, percent, short, stroke, whole, write } from "../kit/plot.js"
 import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.js"
@@ -207,7 +207,11 @@ const reading = (plan, published) => {
   const all = wavesOf(plan)
   const heads = turning < head ? `${turning} of ${head} channels rotate` : `all ${head} channels rotate`
   const how =
-    turning < head ? (proportional ? ", the slow pairs have frequency 0" : ", at the frequencies of a head so narrow") : ""
+    turning < head
+      ? proportional
+        ? ", the slow pairs have frequency 0"
+        : ", at the frequencies of a head so narrow"
+      : ""
   const slowest = all[all.length - 1]
   const which = late(plan)
     ? `${count(plan)} pairs never complete a rotation, ${percent(late(plan) / all.length)}`
