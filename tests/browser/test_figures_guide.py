@@ -316,7 +316,7 @@ SIZES = {  # of a bug that has one: its slider, and a value far from the truth
     "bits": ("significant bits", 10),
     "rows": ("rows", 150),
     "chunks": ("tokens of a chunk", 150),
-    "writing": ("writes from", 150),
+    "writing": ("decodes from", 150),
     "pads": ("one text in", 8),
 }
 
@@ -339,7 +339,7 @@ def test_ward_round(open_figure):
         done.click()
         assert readout().startswith("No")
         suspect.select_option(case["bug"])
-        assert readout().startswith(f"Patient {number} writes: {np.mean(case['curve']) / 100:.2f} right on average")
+        assert readout().startswith(f"Case {number}, decoding: {np.mean(case['curve']) / 100:.2f} right on average")
         if case["bug"] in SIZES:
             slider, wrong = SIZES[case["bug"]]
             slide(figure, **{slider: wrong})
@@ -350,7 +350,7 @@ def test_ward_round(open_figure):
         assert gap_line(case, case["size"], data) in readout()
         done.click()
         assert readout().startswith("Yes: ")
-        assert readout().endswith(f"{number} of 7 healed.")
+        assert readout().endswith(f"{number} of 7 solved.")
 
 
 @pytest.mark.parametrize(("bug", "other"), [("rows", "writing"), ("writing", "rows")])
@@ -362,15 +362,15 @@ def test_ward_round_tells_two_cliffs_apart_by_reading(open_figure, bug, other):
     figure.get_by_role("button", name="That is it").click()
     assert readout().startswith("No. Both have a cliff.")
     written = np.mean(data["cases"][number]["curve"]) / 100
-    assert f"writes: {written:.2f} right on average" in readout()
-    pick(figure, "reads")
-    assert f"reads: {written if bug == 'rows' else 1:.2f} right on average" in readout()
+    assert f"decoding: {written:.2f} right on average" in readout()
+    pick(figure, "prefill")
+    assert f"prefill: {written if bug == 'rows' else 1:.2f} right on average" in readout()
 
 
 def unturned(theta, length):
-    """Say how many pairs complete no turn on a length."""
+    """Say how many pairs complete no rotation on a length."""
     late = (theta * length < 2 * np.pi).sum()
-    return f"Here {late} of {len(theta)} pairs never complete a turn {100 * late / len(theta):.0f}%."
+    return f"Here {late} of {len(theta)} pairs never complete a rotation {100 * late / len(theta):.0f}%."
 
 
 CONFIGURED = {
@@ -392,18 +392,18 @@ def assert_models(figure, readout):
         config = {key: value for key, value in model["config"].items() if key != "rope_scaling"}
         theta = from_config(config, config.get("qk_rope_head_dim", model["head"]))[0]
         assert unturned(theta, min(model.get("trained", np.inf), model.get("window", np.inf))) in readout()
-        assert f"The slowest needs {2 * np.pi / theta[-1]:.0f} tokens for a turn." in readout()
+        assert f"The longest wavelength is {2 * np.pi / theta[-1]:.0f} tokens." in readout()
 
 
 def assert_own_model(figure, readout):
     theta = rope_frequencies(256, 500_000.0)[0]
     assert f"No it stays: {(theta * 8192 < 2 * np.pi).sum()} of 128 " in predict(figure, "it halves")
-    slide(figure, channels_that_turn=64)
+    slide(figure, rotated_channels=64)
     assert unturned(rope_frequencies(64, 500_000.0)[0], 8192) in readout()
     figure.get_by_role("checkbox").check()
     slowest = proportional(256, 0.25, base=500_000.0)[0][31]
-    assert "the slow pairs stand still" in readout()
-    assert f"The slowest needs {2 * np.pi / slowest:.0f} tokens" in readout()
+    assert "the slow pairs have frequency 0" in readout()
+    assert f"The longest wavelength is {2 * np.pi / slowest:.0f} tokens" in readout()
 
 
 def assert_raised_base(figure, readout):
@@ -435,12 +435,12 @@ def test_query_scale(open_figure):
     figure, data, readout = open_figure(f"{PART}query-scale/", "query-scale")
     tokens = data["asked"]
     plain = share(data["lead"], tokens)
-    before = f"Among {tokens} tokens the word has {plain:.2f} of the weight"
+    before = f"Among {tokens} tokens the key has a weight of {plain:.2f}"
     for kind in data["kinds"]:
         select(figure, kind)
         c = position_scale(tokens - 1, kind, data["trained"], data["strength"])
         scaled = f"{share(c * data['lead'], tokens):.2f} with {kind} which multiplies the query by {c:.2f}."
-        assert f"{before} as the query is and {scaled}" in readout()
+        assert f"{before} with the query unscaled and {scaled}" in readout()
     select(figure, "inkling")
     slide(figure, lead_in_logits=4.5, strength=0.22)
     c = position_scale(tokens - 1, "inkling", data["trained"], 0.22)

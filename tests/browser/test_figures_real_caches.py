@@ -20,19 +20,19 @@ def test_sink_cases(open_figure):
     figure, data, readout = open_figure(f"{PART}sinks-and-caches/", "sink-cases")
     measured = {
         "as it is": ("as it is", "0", "0"),
-        "token 128 sees itself alone": ("token 128 sees itself alone", "0 and 128", "0 and 128"),
+        "token 128 attends to itself alone": ("token 128 sees itself alone", "0 and 128", "0 and 128"),
         "two documents": ("two documents, hidden from each other", "0 and 128", "0 and 128"),
-        "token 0 is hidden from others": ("first token hidden", "0 and 1", "0 and 1"),
+        "token 0 is masked from others": ("first token hidden", "0 and 1", "0 and 1"),
         "positions restart at 128": ("positions restart at 128", "0", "0"),
     }
     for name, (key, large, alone) in measured.items():
         select(figure, name)
         slide(figure, layer=15)
-        assert f"As large as a sink: {large}. See themselves alone: {alone}." in readout()
+        assert f"As large as a sink: {large}. Attend to themselves alone: {alone}." in readout()
         weights = [float(weight) for weight in re.findall(r"([\d.]+) to token", readout())]
         assert np.allclose(weights, SINKS[key]["weight"][15], atol=0.0056)  # two digits of three
     assert predict(figure, "a second sink").startswith("Yes")
-    assert figure.get_by_role("combobox", name="case").input_value() == "token 128 sees itself alone"
+    assert figure.get_by_role("combobox", name="case").input_value() == "token 128 attends to itself alone"
     canvas = figure.locator("canvas")
     canvas.press("ArrowDown")
     assert figure.get_by_role("combobox", name="case").input_value() == "two documents"
@@ -56,7 +56,7 @@ def test_attention_reach(open_figure):
     even = 100 * sum(data["even"][:5])
     assert f"would give these {even:.1f}%" in readout()
     assert np.allclose(said(), share("as it is"), atol=0.51)
-    pick(figure, "nothing turned")
+    pick(figure, "no rotation")
     assert "without rotation" in readout()
     assert np.allclose(said(), share("nothing turned"), atol=0.51)
     pick(figure, "as it is")

@@ -13,12 +13,12 @@ CIRCLES = Script("math/circles.js")
 
 def test_pair_roles(open_figure):
     figure, data, readout = open_figure("chapters/7-real/which-pairs/", "pair-roles")
-    reply = predict(figure, "the eight slowest")
+    reply = predict(figure, "the lowest frequencies")
     parts = np.array(data["kinds"]["induction"]["parts"])
     quarters = parts.reshape(4, 4, 8).sum(axis=2)
     assert reply.startswith("Yes.")
     assert f"24-31 bring {quarters[0, 3]:.1f} of {parts[0].sum():.1f} logits" in reply
-    assert predict(figure, "the eight fastest").startswith("No.")
+    assert predict(figure, "the highest frequencies").startswith("No.")
     for kind in data["kinds"].values():
         pick(figure, kind["name"])
         for n, (layer, head) in enumerate(kind["heads"]):
@@ -53,9 +53,9 @@ def test_longer_texts(open_figure):
             slide(figure, tokens=last)
             said = readout()
             assert f"At tokens {last * page}" in said
-            assert numbers(said.split("it loses ")[1])[0] == pytest.approx(loss[last], abs=0.006)
-            after_a_page = numbers(said.split("before them: ")[1])[0]  # a place of which it is known
-            assert after_a_page == pytest.approx(text["near"]["loss"][-1], abs=0.006)
+            assert numbers(said.split("the loss is ")[1])[0] == pytest.approx(loss[last], abs=0.006)
+            with_short_context = numbers(said.split("before them: ")[1])[0]  # a position of which it is known
+            assert with_short_context == pytest.approx(text["near"]["loss"][-1], abs=0.006)
             if kind != data["plain"]:
                 assert numbers(said.split(" costs ")[1])[0] == pytest.approx((loss - own)[:whole].mean(), abs=0.006)
                 assert numbers(said.split("as it is ")[1])[0] == pytest.approx(own[last], abs=0.006)
@@ -74,12 +74,12 @@ def test_five_dials(open_figure):
         ]
         said = readout()
         assert said.startswith(f"At row {row + 1} of {data['rows']}")
-        shown = numbers(said.split("gone round")[1])
+        shown = numbers(said.split("have completed")[1])
         assert shown[:5] == pytest.approx(turns[0], abs=0.06)
         assert shown[5:10] == pytest.approx(turns[1], abs=0.06)
     assert turns[0] == pytest.approx([1, 3, 10, 29, 87], rel=0.03)  # what the page says of the whole table
     slide(figure, row=0)
     reply = predict(figure, "one, or nearly two")
-    assert reply.startswith("Yes. The first goes round 1.0 times")
+    assert reply.startswith("Yes. It completes 1.0 rotations in the first")
     assert readout().startswith(f"At row {data['rows']} of")  # an answer shows the whole table
     assert predict(figure, "all five").startswith("No.")

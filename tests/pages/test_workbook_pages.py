@@ -8,6 +8,7 @@ import pytest
 
 from galley.read.page import parse
 from posenc_book import workbook
+from posenc_book.workbook.functions import Function
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "workbook").glob("part-*.md"))
@@ -16,6 +17,12 @@ SOURCE = {  # the exercises of the source documents, and the part in which each 
     "Six numbers, three clocks": 1,
     "A head that sees itself": 4,
     "Train at 2,048, serve at 16,384": 6,
+}
+GIVEN = {  # what stands for the answer in the call under a question
+    "a number": "your_number",
+    "a list of numbers": "your_numbers",
+    "a letter": '"your letter"',
+    "a word": '"your word"',
 }
 FOLD = re.compile(r'<details markdown="1"><summary>(Hint|Solution)</summary>\n\n(.*?)\n</details>', re.S)
 
@@ -70,9 +77,16 @@ def test_a_solution_runs_and_is_judged_right(head):
 
 
 @over_exercises
+def test_a_question_ends_with_the_call_that_checks_it(head):
+    exercise, question = EXERCISES[number_of(head)], ON_PAGES[head][1].partition("<details")[0]
+    given = exercise.call.partition("(")[0] if isinstance(exercise, Function) else GIVEN[exercise.asks]
+    assert question.rstrip().endswith(f'\n\n**Check:** `workbook.check("{exercise.number}", {given})`')
+    assert question.count("workbook.check") == 1
+
+
+@over_exercises
 def test_a_question_does_not_run_code_that_answers_it(head):
     question = ON_PAGES[head][1].partition("<details")[0]
-    assert "workbook.check" not in question
     assert not [block for block in parse(question).blocks if block.runs]
 
 

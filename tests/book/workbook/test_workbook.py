@@ -318,7 +318,7 @@ def test_the_verdict_is_true_or_false_and_reads_as_its_words():
     ("arguments", "code", "words"),
     [
         (["1.2", "ceil(pi / 2 / 0.1)"], 0, "Right: "),
-        (["1.2", "32"], 1, "half a turn"),
+        (["1.2", "32"], 1, "half a period"),
         (["1.3", "np.arange(3) + 37"], 0, "Right: "),
         (["1.6", "a"], 0, "Right: "),
         (["1.7", "numpy:cumsum"], 1, "on shift("),

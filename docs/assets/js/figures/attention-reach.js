@@ -1,4 +1,4 @@
-// How far a real model looks: attention by distance, layer by layer, with its rotation and without, beside an even spread.
+// At which distances a real model attends: weights by layer, with rotation and without, beside an even spread.
 
 import { handle } from "../kit/controls.js"
 import { axes, dashed, fill, fixed, percent, stroke, write } from "../kit/plot.js"
@@ -31,7 +31,7 @@ export default function attentionReach(stage) {
     },
   )
   const shown = stage.choice("rotation", [whole, bare])
-  const scale = stage.choice("height", ["share of the weight", "times an even spread"])
+  const scale = stage.choice("height", ["attention weight", "times an even spread"])
   const all = stage.toggle("mean of all layers", true)
   stage.bar = null
   const layer = stage.film("layer", { min: 0, max: layers - 1, value: start, rate: 2 })
@@ -54,18 +54,18 @@ export default function attentionReach(stage) {
 
   const reading = () => {
     const { shares, first } = now(shown.value)
-    const turned = shown.value === whole ? "as trained" : "without rotation"
+    const how = shown.value === whole ? "as trained" : "without rotation"
     const key = nearest(shares) / nearest(even)
-    return `${which()}, ${turned}, a query gives ${percent(first)} of its weight to the first token and ${percent(nearest(shares))} to the nearest ${near}; an even spread would give these ${percent(nearest(even), 1)}. That is ${fixed(key, key < 9.95 ? 1 : 0)} times as much.`
+    return `${which()}, ${how}, a query gives ${percent(first)} of its weight to the first token and ${percent(nearest(shares))} to the nearest ${near}; an even spread would give these ${percent(nearest(even), 1)}. That is ${fixed(key, key < 9.95 ? 1 : 0)} times as much.`
   }
 
   stage.canvas({
     label: () =>
-      `Bars of attention by distance, from the token itself to ${edges[edges.length - 2]} and more back. ${reading()}`,
+      `Bars of attention by distance, from the token itself to ${edges[edges.length - 2]} and more. ${reading()}`,
     ratio: (width) => (width < NARROW ? 320 : 300),
     draw: (ctx, width, height, look) => {
       const { shares, first } = now(shown.value)
-      const times = scale.value !== "share of the weight"
+      const times = scale.value !== "attention weight"
       const box = { left: 46, top: 30, width: width - 54, height: height - 92 }
       const slot = box.width / (bins.length + 1)
       const heights = [first, ...shares].map((share, i) => (times ? share / [evenFirst, ...even][i] : share))
@@ -73,7 +73,7 @@ export default function attentionReach(stage) {
       const y = times
         ? { y: LOG.map(log), yticks: [-2, -1, 0, 1, 2, 3], yformat: (/** @type {number} */ power) => `${10 ** power}` }
         : { y: [0, 0.7], yticks: [0, 0.2, 0.4, 0.6], yformat: percent }
-      const title = times ? "weight, times that of an even spread" : "share of the weight; dashed: an even spread"
+      const title = times ? "weight, times that of an even spread" : "attention weight; dashed: an even spread"
       const to = axes(ctx, look, box, { x: [0, bins.length + 1], xticks: [], title, ...y })
       const zero = to.y(0)
       heights.forEach((value, i) => {
@@ -87,7 +87,7 @@ export default function attentionReach(stage) {
         dashed(ctx, [4, 3], () => stroke(ctx, [left, level], [right, level], look.ink, 1.4))
       })
       if (times) stroke(ctx, [box.left, zero], [box.left + box.width, zero], look.ink, 1)
-      const words = "first token, then by tokens back"
+      const words = "first token, then by distance in tokens"
       write(ctx, look, words, box.left + box.width / 2, height - 8, { align: "center" })
     },
     arrows: {

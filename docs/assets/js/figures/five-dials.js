@@ -1,4 +1,4 @@
-// Five dials that turn as one moves through the rows of a table, over those of a random walk.
+// Rows of a table in the planes of five bands of frequencies, over those of a random walk.
 
 import { circle, dot, faint, fixed, stroke, write } from "../kit/plot.js"
 import { placeAt, turnsUntil } from "../math/circles.js"
@@ -7,8 +7,8 @@ import { placeAt, turnsUntil } from "../math/circles.js"
 /** @typedef {{ name: string, tracks: Track[], two: number[] }} Table */
 
 const ANSWERS = ["none", "one, or nearly two", "all five"]
-const [HEAD, FOOT, LEFT] = [34, 30, 52] // room above, below and beside the dials, in pixels
-const REACH = 1.75 // mean radii from the center to the edge of a dial's square
+const [HEAD, FOOT, LEFT] = [34, 30, 62] // room above, below and beside the planes, in pixels
+const REACH = 1.75 // mean radii from the center to the edge of a plane's square
 const NARROW = 520
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -17,10 +17,10 @@ export default function fiveDials(stage) {
   const { rows, tables, bands } = stage.data
   const last = rows - 1
 
-  stage.predict("How many dials of a random walk run steadily round?", ANSWERS, (answer) => {
+  stage.predict("In how many planes does a random walk run steadily round?", ANSWERS, (answer) => {
     row.value = last
     const counts = counted(tables[1]).slice(0, 2)
-    return `${answer === ANSWERS[1] ? "Yes." : "No."} The first goes round ${fixed(counts[0], 1)} times, the second ${fixed(counts[1], 1)} times in a crumpled loop. The others cross the center.`
+    return `${answer === ANSWERS[1] ? "Yes." : "No."} It completes ${fixed(counts[0], 1)} rotations in the first, and ${fixed(counts[1], 1)} in an irregular loop in the second. In the others it crosses the center.`
   })
   const row = stage.film("row", {
     min: 0,
@@ -38,8 +38,8 @@ export default function fiveDials(stage) {
 
   stage.canvas({
     label: () =>
-      `Two rows of ${bands.length} dials at row ${Math.floor(row.value) + 1}. ` +
-      tables.map((table) => `${table.name}: ${counted(table).map((turns) => fixed(turns, 1))} turns`).join("; "),
+      `Two rows of ${bands.length} planes at row ${Math.floor(row.value) + 1}. ` +
+      tables.map((table) => `${table.name}: ${counted(table).map((turns) => fixed(turns, 1))} rotations`).join("; "),
     ratio: (width) => 2 * line(width) + 4,
     draw: (ctx, width, _height, look) =>
       tables.forEach((table, t) => {
@@ -52,8 +52,8 @@ export default function fiveDials(stage) {
           const [x, y, unit] = [left(width) + (n + 0.5) * size, top + HEAD + size / 2, size / 2 / REACH]
           const track = table.tracks[n]
           const at = (/** @type {number} */ r) => {
-            const place = placeAt(track, r)
-            return /** @type {[number, number]} */ ([x + unit * place[0], y - unit * place[1]])
+            const point = placeAt(track, r)
+            return /** @type {[number, number]} */ ([x + unit * point[0], y - unit * point[1]])
           }
           ctx.save()
           ctx.beginPath()
@@ -72,7 +72,7 @@ export default function fiveDials(stage) {
           write(ctx, look, fixed(turns, 1), x, top + HEAD + size + 10, { ...middle, size: 12.5, weight: 700 })
         })
         const foot = top + HEAD + cell(width) + 10
-        if (width >= NARROW) write(ctx, look, "turns", 4, foot, { size: 11.5, color: look.soft })
+        if (width >= NARROW) write(ctx, look, "rotations", 4, foot, { size: 11.5, color: look.soft })
         if (width >= NARROW && !t) write(ctx, look, "cycles", 4, top + HEAD - 6, { size: 11.5, color: look.soft })
       }),
     point: ({ x, width, down }) => {
@@ -82,6 +82,6 @@ export default function fiveDials(stage) {
   })
   stage.say(() => {
     const [real, walk] = tables.map((table) => counted(table).map((turns) => fixed(turns, 1)))
-    return `At row ${Math.floor(row.value) + 1} of ${rows}, MiniLM's points have gone round ${real.join(", ")} times, the walk's ${walk.join(", ")}. In the fastest band two components hold ${fixed(tables[0].two[4], 2)} of MiniLM's variance and ${fixed(tables[1].two[4], 2)} of the walk's.`
+    return `At row ${Math.floor(row.value) + 1} of ${rows}, MiniLM's points have completed ${real.join(", ")} rotations, the walk's ${walk.join(", ")}. In the band of highest frequency two components hold ${fixed(tables[0].two[4], 2)} of MiniLM's variance and ${fixed(tables[1].two[4], 2)} of the walk's.`
   })
 }

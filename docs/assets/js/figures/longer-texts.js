@@ -1,4 +1,4 @@
-// How a real model reads beyond its trained length: the loss by position with each stretch, and what the far text is worth.
+// A real model beyond its training length: the loss by position with each context extension, and with a short context.
 
 import { handle } from "../kit/controls.js"
 import { axes, dashed, dot, faint, fixed, line, short, stroke, write } from "../kit/plot.js"
@@ -14,22 +14,22 @@ export default function longerTexts(stage) {
   const names = texts.map(({ times }) => `${times} times the length`)
 
   stage.predict(
-    `Nothing is stretched. The model was trained on ${short(trained)} tokens. Where does it begin to read badly?`,
+    `No context extension. The training length is ${short(trained)} tokens. Where does the loss begin to rise?`,
     bet,
     (answer) => {
-      ;[length.value, kind.value, place.value] = [names[texts.length - 1], plain, Math.floor(holds / bin)]
+      ;[length.value, kind.value, position.value] = [names[texts.length - 1], plain, Math.floor(holds / bin)]
       const verdict = answer === bet[right] ? "Yes" : `No: ${bet[right]}`
       return `${verdict}. Up to ${short(holds)} tokens its loss stays where it was, and by twice the length it has risen by ${fixed(risen(), 1)} nats.`
     },
   )
   const length = stage.choice("text", names, names[texts.length - 1])
-  const kind = stage.select("stretch", Object.keys(texts[0].loss), first)
+  const kind = stage.select("method", Object.keys(texts[0].loss), first)
   const last = texts[texts.length - 1].loss[plain].length - 1
   const show = (/** @type {number} */ n) => `${short(n * bin)}–${short((n + 1) * bin)}`
-  const place = stage.slider("tokens", { min: 0, max: last, value: Math.floor(last / 2), step: 1, show })
+  const position = stage.slider("tokens", { min: 0, max: last, value: Math.floor(last / 2), step: 1, show })
 
   const text = () => texts[names.indexOf(length.value)]
-  const at = () => Math.min(place.value, text().loss[plain].length - 1)
+  const at = () => Math.min(position.value, text().loss[plain].length - 1)
   const mean = (/** @type {number[]} */ all) => all.reduce((sum, one) => sum + one, 0) / all.length
   const whole = (/** @type {number[]} */ loss) => loss.slice(0, trained / bin)
   const risen = () => {
@@ -37,12 +37,12 @@ export default function longerTexts(stage) {
     const twice = loss.slice((2 * trained) / bin - 2, (2 * trained) / bin)
     return mean(twice) - mean(whole(loss))
   }
-  /** What a stretch costs where nothing had to be stretched. */
+  /** What a context extension costs within the training length. */
   const price = () => mean(whole(text().loss[kind.value])) - mean(whole(text().loss[plain]))
 
   stage.canvas({
     label: () =>
-      `Loss by position, up to ${text().times} times the trained length. ${kind.value}: ` +
+      `Loss by position, up to ${text().times} times the training length. ${kind.value}: ` +
       `${fixed(text().loss[kind.value][at()], 2)} nats at tokens ${show(at())}`,
     ratio: (width) => (width < 520 ? 300 : 310),
     draw: (ctx, width, height, look) => {
@@ -52,16 +52,19 @@ export default function longerTexts(stage) {
       const x = [0, (times * trained) / 1000]
       const xticks = Array.from({ length: 5 }, (_, i) => (i * times * trained) / 4000)
       const xformat = (/** @type {number} */ value) => fixed(value, 1)
-      const labels = { xlabel: "position, thousands of tokens", title: "loss, nats a token; dots: after one page only" }
+      const labels = {
+        xlabel: "position, thousands of tokens",
+        title: `loss, nats per token; dots: ${short(bin)} tokens of context`,
+      }
       const y = [Math.min(...all, ...near.loss) - 0.15, Math.max(...all) + 0.15]
       const to = axes(ctx, look, box, { x, y, xticks, xformat, ...labels })
       const middle = (/** @type {number} */ n) => ((n + 0.5) * bin) / 1000
       const edge = to.x(trained / 1000)
       dashed(ctx, [4, 4], () => stroke(ctx, [edge, box.top], [edge, box.top + box.height], look.soft, 1.2))
-      write(ctx, look, "trained", edge + 4, box.top + 8, { size: 11, color: look.soft })
-      const places = loss[plain].map((_, n) => middle(n))
+      write(ctx, look, "training length", edge + 4, box.top + 8, { size: 11, color: look.soft })
+      const positions = loss[plain].map((_, n) => middle(n))
       const draw = (/** @type {string} */ name, /** @type {string} */ ink, /** @type {number} */ wide) =>
-        line(ctx, to, places, loss[name], ink, wide)
+        line(ctx, to, positions, loss[name], ink, wide)
       const others = Object.keys(loss).filter((name) => name !== kind.value)
       for (const name of others)
         faint(ctx, name === plain ? 0.9 : 0.35, () => draw(name, name === plain ? look.series[1] : look.soft, 1.5))
@@ -79,20 +82,21 @@ export default function longerTexts(stage) {
     },
     point: ({ x, width }) => {
       const bins = text().loss[plain].length
-      place.value = Math.min(bins - 1, Math.max(0, Math.floor(((x - 40) / (width - 52)) * bins)))
+      position.value = Math.min(bins - 1, Math.max(0, Math.floor(((x - 40) / (width - 52)) * bins)))
     },
-    arrows: { x: handle(at, (n) => (place.value = n)) },
+    arrows: { x: handle(at, (n) => (position.value = n)) },
   })
   stage.say(() => {
     const { loss, near } = text()
     const here = loss[kind.value][at()]
     const known = near.bins.indexOf(at())
-    const stretched =
+    const method =
       kind.value === plain
-        ? `Nothing is stretched.`
-        : `${kind.value} costs ${fixed(price(), 2)} nats a token within the trained length.`
+        ? `No context extension.`
+        : `${kind.value} costs ${fixed(price(), 2)} nats per token within the training length.`
     const untouched = kind.value === plain ? "" : `, as it is ${fixed(loss[plain][at()], 2)}`
-    const page = known < 0 ? "" : ` The same tokens with only ${short(bin)} before them: ${fixed(near.loss[known], 2)}.`
-    return `${stretched} At tokens ${show(at())} it loses ${fixed(here, 2)}${untouched}.${page}`
+    const recent =
+      known < 0 ? "" : ` The same tokens with only ${short(bin)} before them: ${fixed(near.loss[known], 2)}.`
+    return `${method} At tokens ${show(at())} the loss is ${fixed(here, 2)}${untouched}.${recent}`
   })
 }

@@ -13,14 +13,14 @@ export default function mistakeLedger(stage) {
   /** @type {{ prompt: string, width: number, rows: Row[], first: string, beside: string, bet: string[],
    *   silent: number, doctor: string[] }} */
   const { prompt, width: bin, rows, first, beside, bet, silent, doctor } = stage.data
-  const names = rows.map(({ name }) => name) // from the dearest to those that cost nothing
+  const names = rows.map(({ name }) => name) // from the costliest to those that cost nothing
   const nats = (/** @type {number} */ cost, digits = 2) => fixed(cost / 100, digits)
 
   stage.predict("Which of these costs the most?", bet, (answer) => {
     const most = names.find((name) => bet.includes(name)) ?? ""
     const costs = bet.map((name) => `${name} ${nats(rows[names.indexOf(name)].cost, 1)}`)
     chosen.value = most
-    return `${answer === most ? "Yes" : `No: ${most}`}. In nats a token: ${costs.join(", ")}.`
+    return `${answer === most ? "Yes" : `No: ${most}`}. In nats per token: ${costs.join(", ")}.`
   })
   const chosen = stage.select("mistake", names, first)
   const other = stage.select("beside", names, beside)
@@ -59,22 +59,22 @@ export default function mistakeLedger(stage) {
   stage.canvas({
     label: () => {
       const ends = [row().curve[0], row().curve[row().curve.length - 1]].map((cost) => nats(cost))
-      return `What ${chosen.value} costs by position: ${ends[0]} nats a token at first, ${ends[1]} at the end`
+      return `What ${chosen.value} costs by position: ${ends[0]} nats per token at first, ${ends[1]} at the end`
     },
     ratio: () => 196,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 28, width: width - 58, height: height - 74 }
       const all = [...row().curve, ...second().curve].map((cost) => cost / 100)
       const y = [Math.min(0, ...all), Math.max(0.3, ...all) * 1.08]
-      const places = row().curve.map((_, i) => (i + 0.5) * bin)
-      const labels = { xlabel: "position in the text", title: "cost, nats a token" }
+      const positions = row().curve.map((_, i) => (i + 0.5) * bin)
+      const labels = { xlabel: "position in the text", title: "cost, nats per token" }
       const xticks = [0, 128, 256, 384, 512]
       const to = axes(ctx, look, box, { x: [0, row().curve.length * bin], y, xticks, ...labels })
       stroke(ctx, [box.left, to.y(0)], [box.left + box.width, to.y(0)], look.rule, 1)
       const scaled = (/** @type {Row} */ { curve }) => curve.map((cost) => cost / 100)
-      if (second() !== row()) dashed(ctx, [5, 4], () => line(ctx, to, places, scaled(second()), look.series[0]))
-      line(ctx, to, places, scaled(row()), look.series[1], 2.4)
-      for (const [i, cost] of scaled(row()).entries()) dot(ctx, to.x(places[i]), to.y(cost), look.series[1], 2.6)
+      if (second() !== row()) dashed(ctx, [5, 4], () => line(ctx, to, positions, scaled(second()), look.series[0]))
+      line(ctx, to, positions, scaled(row()), look.series[1], 2.4)
+      for (const [i, cost] of scaled(row()).entries()) dot(ctx, to.x(positions[i]), to.y(cost), look.series[1], 2.6)
       const end = { size: 11.5, align: /** @type {const} */ ("right"), color: look.letters[0] }
       write(ctx, look, "dashed: beside", box.left + box.width, 12, end)
     },
@@ -84,9 +84,9 @@ export default function mistakeLedger(stage) {
   stage.say(() => {
     const { cost, curve, words } = row()
     const [start, end] = [curve[1], curve[curve.length - 1]]
-    const size = cost < silent ? "Silent on this text" : `Costs ${nats(cost)} nats a token`
+    const size = cost < silent ? "Silent on this text" : `Costs ${nats(cost)} nats per token`
     const by =
-      cost < silent ? `${nats(cost)} nats a token` : `${nats(start)} near token ${1.5 * bin}, ${nats(end)} at the end`
+      cost < silent ? `${nats(cost)} nats per token` : `${nats(start)} near token ${1.5 * bin}, ${nats(end)} at the end`
     return `${chosen.value}. ${size}: ${by}. ${doctor[row().doctor]}${words ? `: “${words}”` : ""}.`
   })
 }

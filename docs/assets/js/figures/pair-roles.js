@@ -1,4 +1,4 @@
-// Which pairs a head reads: a map of all heads by what they attend to, and the bars of one of the four strongest.
+// Which pairs a head uses: a map of all heads by what they attend to, and the bars of one of the four strongest.
 
 import { heat } from "../kit/heat.js"
 import { axes, circle, fill, fixed, frame, percent, short, stroke, write } from "../kit/plot.js"
@@ -9,12 +9,12 @@ import { axes, circle, fill, fixed, frame, percent, short, stroke, write } from 
 const [CELL, LEFT, TOP] = [9, 52, 24] // of the map, in pixels: the height of a head, and where it begins
 const QUARTERS = ["0-7", "8-15", "16-23", "24-31"]
 const TICKS = [0, 8, 16, 24, 31]
-const ANSWERS = ["the eight fastest", "those near 127 tokens", "the eight slowest"]
+const ANSWERS = ["the highest frequencies", "wavelengths near 127 tokens", "the lowest frequencies"]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function pairRoles(stage) {
-  /** @type {{ kinds: Record<string, Kind>, periods: number[], colors: string[] }} */
-  const { kinds, periods, colors } = stage.data
+  /** @type {{ kinds: Record<string, Kind>, wavelengths: number[], colors: string[] }} */
+  const { kinds, wavelengths, colors } = stage.data
   const names = Object.keys(kinds)
   const [layers, count] = [kinds[names[0]].share.length, kinds[names[0]].share[0].length]
   const top = Math.ceil(Math.max(...names.flatMap((name) => kinds[name].parts.flat())))
@@ -64,8 +64,8 @@ export default function pairRoles(stage) {
       write(ctx, look, `weight on ${here().name}`, box.left, TOP - 11, { weight: 700, size: 12.5 })
       const cells = Array.from({ length: count }, (_h, head) => here().share.map((row) => row[head])).flat()
       heat(ctx, box, cells, layers, { map: "viridis", low: 0, high: 100 })
-      for (const [n, place] of here().heads.entries()) {
-        const { x, y, width: cell } = at(box, place)
+      for (const [n, head] of here().heads.entries()) {
+        const { x, y, width: cell } = at(box, head)
         if (n === rank.value) frame(ctx, look.ink, 2, x - 1.5, y - 1.5, cell + 3, CELL + 3)
         else circle(ctx, x + cell / 2, y + CELL / 2, 5.5, look.series[1], 1.4)
       }
@@ -82,7 +82,7 @@ export default function pairRoles(stage) {
         look,
         { left: LEFT, top: foot + 62, width: width - LEFT - 12, height: 150 },
         {
-          x: [-0.7, periods.length - 0.3],
+          x: [-0.7, wavelengths.length - 0.3],
           y: [-1, top],
           xticks: TICKS,
           xformat: (i) => `${i}`,
@@ -94,20 +94,24 @@ export default function pairRoles(stage) {
       parts().forEach((part, i) =>
         fill(ctx, colors[i], to.x(i) - bar / 2, Math.min(to.y(part), to.y(0)), bar, Math.abs(to.y(part) - to.y(0))),
       )
-      stroke(ctx, [to.x(-0.7), to.y(0)], [to.x(periods.length - 0.3), to.y(0)], look.soft, 0.8)
+      stroke(ctx, [to.x(-0.7), to.y(0)], [to.x(wavelengths.length - 0.3), to.y(0)], look.soft, 0.8)
       const under = to.y(-1)
       for (const i of TICKS) {
         const align = i ? "center" : "left"
-        write(ctx, look, short(periods[i]), to.x(i) - (i ? 0 : 4), under + 25, { size: 10.5, align, color: look.soft })
+        write(ctx, look, short(wavelengths[i]), to.x(i) - (i ? 0 : 4), under + 25, {
+          size: 10.5,
+          align,
+          color: look.soft,
+        })
       }
-      const words = "pair, and under it its period in tokens"
+      const words = "pair, and under it its wavelength in tokens"
       write(ctx, look, words, LEFT + (width - LEFT - 12) / 2, under + 42, { align: "center" })
     },
     point: ({ x, y, width, down }) => {
       if (!down) return
       const box = map(width)
-      const near = here().heads.findIndex((place) => {
-        const cell = at(box, place)
+      const near = here().heads.findIndex((head) => {
+        const cell = at(box, head)
         return Math.abs(x - cell.x - cell.width / 2) < 14 && Math.abs(y - cell.y - CELL / 2) < 14
       })
       if (near >= 0) rank.value = near

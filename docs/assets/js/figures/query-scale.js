@@ -1,4 +1,4 @@
-// The weight of one loud word as the text grows, with queries as they are and with each formula that scales them.
+// The attention weight of the best key as the text grows, with unscaled queries and with each formula that scales them.
 
 import { axes, dot, line, short } from "../kit/plot.js"
 import { factor, share } from "../math/share.js"
@@ -13,12 +13,12 @@ export default function queryScale(stage) {
   const part = (/** @type {number} */ v) => v.toFixed(2)
 
   stage.predict(
-    `A word leads by ${usual} logits and has ${part(share(usual, trained))} of the weight among ${trained} tokens. How much has it among ${asked}?`,
+    `A key leads by ${usual} in its logit and has a weight of ${part(share(usual, trained))} among ${trained} tokens. What is its weight among ${asked}?`,
     answers.map(part),
     (answer) => {
       ;[kind.value, lead.value, tokens.value] = ["none", usual, asked]
       const has = part(share(usual, asked))
-      return `${answer === has ? "Yes" : "No"}: ${has}. Each of the new tokens is as quiet as the old ones, but there are ${asked / trained} times as many. Now choose a formula.`
+      return `${answer === has ? "Yes" : "No"}: ${has}. The logits of the new tokens are as low as those of the old ones, but there are ${asked / trained} times as many. Now choose a formula.`
     },
   )
   const kind = stage.select("queries scaled by", ["none", ...kinds], kinds[0])
@@ -35,7 +35,7 @@ export default function queryScale(stage) {
   stage.each(() => (strength.element.hidden = ["none", "logn"].includes(kind.value)))
   stage.canvas({
     label: () =>
-      `Weight of one word against the number of tokens: it falls without a scale; with ${kind.value} it is ${part(shareOf(kind.value, n()))} at ${n()} tokens`,
+      `Weight of one key against the number of tokens: it falls without a scale; with ${kind.value} it is ${part(shareOf(kind.value, n()))} at ${n()} tokens`,
     ratio: 0.42,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 10, width: width - 60, height: height - 54 }
@@ -51,9 +51,9 @@ export default function queryScale(stage) {
     },
   })
   stage.say(() => {
-    const plain = `Among ${short(n())} tokens the word has ${part(shareOf("none", n()))} of the weight`
+    const plain = `Among ${short(n())} tokens the key has a weight of ${part(shareOf("none", n()))}`
     if (kind.value === "none") return `${plain}.`
     const c = factor(kind.value, n(), trained, strength.value)
-    return `${plain} as the query is, and ${part(shareOf(kind.value, n()))} with ${kind.value}, which multiplies the query by ${part(c)}.`
+    return `${plain} with the query unscaled, and ${part(shareOf(kind.value, n()))} with ${kind.value}, which multiplies the query by ${part(c)}.`
   })
 }

@@ -1,10 +1,10 @@
-// Who sees whom in a real model, and which tokens then become sinks: the mask on the left, weights by layer beside it.
+// Masks of a real model, and which tokens then become sinks: the mask on the left, weights by layer beside it.
 
 import { handle } from "../kit/controls.js"
 import { axes, dot, faint, fill, fixed, line, stroke, write } from "../kit/plot.js"
 
 /** @import { Box, Ctx, Look } from "../kit/plot.js" */
-/** @typedef {{ name: string, places: string, hidden: number[][], seen: number[][], alone: number[],
+/** @typedef {{ name: string, positions: string, hidden: number[][], seen: number[][], alone: number[],
  *   weight: number[][], size: number[] }} Case what is hidden (rows from and to, columns from and to), in which rows a
  *   token is seen, and its weight by layer */
 /** @typedef {{ length: number, tokens: number[], large: number, layer: number, asked: string, cases: Case[] }} Sinks */
@@ -22,13 +22,13 @@ export default function sinkCases(stage) {
   const last = tokens[tokens.length - 1]
 
   stage.predict(
-    `Token ${last} may see itself alone, all others see what they saw. What becomes of it?`,
+    `Token ${last} may attend to itself alone, all others as before. What becomes of it?`,
     ["nothing: it is not the first", "a second sink", "the sink, in place of token 0"],
     (answer) => {
       chosen.value = asked
       const { weight } = now()
       const [first, , fenced] = weight[layer.value]
-      return `${answer === "a second sink" ? "Yes" : "No"}: in layer ${layer.value} it gets ${fixed(fenced, 2)} of the weight, and token 0 keeps ${fixed(first, 2)}. Its place in the text is as before.`
+      return `${answer === "a second sink" ? "Yes" : "No"}: in layer ${layer.value} it gets ${fixed(fenced, 2)} of the weight, and token 0 keeps ${fixed(first, 2)}. Its position is as before.`
     },
   )
   const chosen = stage.select("case", names)
@@ -63,13 +63,13 @@ export default function sinkCases(stage) {
       const color = look.letters[COLORS[tokens.indexOf(token)]]
       dot(ctx, left + at(token), top + at(token), color, 4)
       const style = { color, size: 11.5, halo: true }
-      write(ctx, look, `token ${token} sees itself alone`, left + at(token) + 9, top + at(token) - 3, style)
+      write(ctx, look, `token ${token} attends to itself alone`, left + at(token) + 9, top + at(token) - 3, style)
     }
-    write(ctx, look, "queries ↓ and the keys that they see →", left, top - 27, { size: 12, color: look.soft })
-    write(ctx, look, `positions: ${now().places}`, left, top + side + 14, { size: 12 })
+    write(ctx, look, "queries ↓ and the keys that they may attend to →", left, top - 27, { size: 12, color: look.soft })
+    write(ctx, look, `positions: ${now().positions}`, left, top + side + 14, { size: 12 })
   }
 
-  const places = (/** @type {number} */ width) => {
+  const layout = (/** @type {number} */ width) => {
     const wide = width >= WIDE
     const side = wide ? Math.min(250, width * 0.36) : Math.min(240, width - 120)
     const square = { left: 4, top: 40, width: side, height: side }
@@ -81,9 +81,9 @@ export default function sinkCases(stage) {
 
   stage.canvas({
     label: () => `The mask of “${chosen.value}”, and by layer the weight on tokens ${tokens.join(", ")}. ${reading()}`,
-    ratio: (width) => places(width).height,
+    ratio: (width) => layout(width).height,
     draw: (ctx, width, _height, look) => {
-      const { square, chart } = places(width)
+      const { square, chart } = layout(width)
       mask(ctx, look, square)
       const y = { y: [0, 0.8], yticks: [0, 0.2, 0.4, 0.6, 0.8], ylabel: "weight" }
       const to = axes(ctx, look, chart, { x: [0, layers.length - 1], xticks: [0, 10, 20, 29], xlabel: "layer", ...y })
@@ -100,7 +100,7 @@ export default function sinkCases(stage) {
       stroke(ctx, [to.x(layer.value), chart.top], [to.x(layer.value), chart.top + chart.height], look.soft, 1)
     },
     point: ({ x, y, width, down }) => {
-      const { chart } = places(width)
+      const { chart } = layout(width)
       if (!down || x < chart.left - 8 || y < chart.top - 8) return
       layer.value = Math.round(((x - chart.left) / chart.width) * (layers.length - 1))
     },
@@ -116,7 +116,7 @@ export default function sinkCases(stage) {
   const reading = () => {
     const weights = tokens.map((token, i) => `${fixed(now().weight[layer.value][i], 2)} to token ${token}`)
     const sizes = now().size.map(sized)
-    const verdict = `As large as a sink: ${listed(sinks())}. See themselves alone: ${listed(now().alone)}.`
+    const verdict = `As large as a sink: ${listed(sinks())}. Attend to themselves alone: ${listed(now().alone)}.`
     return `${verdict} In layer ${layer.value} later queries give ${weights.join(", ")}. The sizes are ${sizes.join(", ")} times the median.`
   }
   stage.say(reading)

@@ -1,4 +1,4 @@
-// Seven patients with one bug each: find the places that explain the curve.
+// Seven layers with one bug each: find the positions that explain the curve of accuracy.
 
 import { apart, expected, means, places } from "../math/patients.js"
 import { axes, dashed, line, stroke, write } from "../kit/plot.js"
@@ -21,7 +21,7 @@ const BUGS = {
     name: "a table ends, clamped",
     ...{ ask: "rows", low: 16, high: 556, start: 500 },
     describe: (size) => `a table of ${size} rows, clamped`,
-    next: "It hurts in reading too. Compute the table that a text needs.",
+    next: "It shows in prefill too. Compute the table that a text needs.",
   },
   chunks: {
     name: "chunks count anew",
@@ -30,10 +30,10 @@ const BUGS = {
     next: "Tell each chunk how many tokens came before it.",
   },
   writing: {
-    name: "each written token at 0",
-    ...{ ask: "writes from", low: 16, high: 556, start: 480 },
-    describe: (size) => `from ${size} on, each written token is told place 0`,
-    next: "Only writing hurts: pass the number of tokens seen (C2).",
+    name: "each decoded token at 0",
+    ...{ ask: "decodes from", low: 16, high: 556, start: 480 },
+    describe: (size) => `from ${size} on, each decoded token gets position 0`,
+    next: "It shows in decoding only: pass the number of tokens seen (C2).",
   },
   pads: {
     name: "pads count in some texts",
@@ -42,16 +42,16 @@ const BUGS = {
     next: "The mean hides it, the rows show it. Count real tokens, on both sides (B4).",
   },
   twice: {
-    name: "keys turned twice",
+    name: "keys rotated twice",
     ...{ ask: "", low: 0, high: 0, start: 0 },
-    describe: () => "keys turned twice",
-    next: "Low from the first tokens on. Turn before the cache or after it (C3).",
+    describe: () => "keys rotated twice",
+    next: "Low from the first tokens on. Rotate before the cache or after it (C3).",
   },
   base: {
     name: "only the base is wrong",
     ...{ ask: "", low: 0, high: 0, start: 0 },
     describe: () => "a wrong base",
-    next: "Its curve is that of the healthy. Only a look at the frequencies shows it.",
+    next: "Its curve is that of the layer without a bug. Only a look at the frequencies shows it.",
   },
 }
 const NEAR = 4 // tokens: what the curve can show
@@ -62,16 +62,16 @@ export default function wardRound(stage) {
    *   width: number }} */
   const { cases, sound, length, back, window, letters, width: step } = stage.data
   const numbers = cases.map((_, i) => String(i + 1))
-  const patient = stage.choice("patient", numbers)
-  const asked = stage.choice("it", ["writes", "reads"])
-  const theirs = () => cases[Number(patient.value) - 1]
-  const healed = new Set()
+  const chosen = stage.choice("case", numbers)
+  const phase = stage.choice("phase", ["decoding", "prefill"])
+  const theirs = () => cases[Number(chosen.value) - 1]
+  const solved = new Set()
   let verdict = ""
 
-  /** What is seen of a bug, if the text is written or read.
-   * @param {string} bug @param {number[]} curve @param {number} healthy */
-  const curveOf = (bug, curve, healthy) =>
-    asked.value === "reads" && bug === "writing" ? curve.map(() => healthy) : curve
+  /** What is seen of a bug, if the text is decoded or comes in one pass.
+   * @param {string} bug @param {number[]} curve @param {number} right without the bug */
+  const curveOf = (bug, curve, right) =>
+    phase.value === "prefill" && bug === "writing" ? curve.map(() => right) : curve
   const name = (/** @type {string} */ bug, /** @type {number} */ of) => BUGS[bug].describe(of)
   const measured = () => curveOf(theirs().bug, theirs().curve, sound).map((hits) => hits / 100)
   const computed = () => {
@@ -82,7 +82,7 @@ export default function wardRound(stage) {
 
   stage.canvas({
     label: () =>
-      `Right answers of patient ${patient.value} by position, and what ${name(suspect.value, size())} would give`,
+      `Right answers of case ${chosen.value} by position, and what ${name(suspect.value, size())} would give`,
     ratio: () => HIGH + 82,
     draw: (ctx, width, _height, look) => {
       const box = { left: 42, top: 26, width: width - 54, height: HIGH }
@@ -91,7 +91,7 @@ export default function wardRound(stage) {
         y: [0, 1.08],
         yticks: [0, 0.5, 1],
         xlabel: "position",
-        title: healed.has(patient.value) ? name(theirs().bug, theirs().size) : "Right answers",
+        title: solved.has(chosen.value) ? name(theirs().bug, theirs().size) : "Right answers",
       })
       const spots = measured().map((_, i) => back + (i + 0.5) * step)
       ctx.globalAlpha = 0.55
@@ -106,7 +106,7 @@ export default function wardRound(stage) {
       dashed(ctx, [1, 4], () => stroke(ctx, [box.left, guess], [box.left + box.width, guess], look.soft, 1))
       dashed(ctx, [7, 4], () => line(ctx, to, spots, computed(), look.series[0], 2))
       write(ctx, look, "dashed: your suspect", width - 12, HIGH + 72, { align: "right", color: look.letters[0] })
-      write(ctx, look, "filled: the patient", box.left, HIGH + 72, { color: look.letters[1] })
+      write(ctx, look, "filled: the case", box.left, HIGH + 72, { color: look.letters[1] })
     },
   })
   const bugs = Object.entries(BUGS)
@@ -123,13 +123,13 @@ export default function wardRound(stage) {
       const exact = ["bits", "pads"].includes(bug) ? 0 : NEAR
       if (Math.abs(size() - truth) > exact)
         return "The right kind. Move the size until the dashed line meets the edges."
-      healed.add(patient.value)
+      solved.add(chosen.value)
       return `Yes: ${name(bug, truth)}. ${BUGS[bug].next}`
     }
     if (cliffs.includes(bug) && cliffs.includes(suspect.value))
-      return `No. Both have a cliff. Let the patient read the text: then ${bug === "rows" ? "the cliff stays" : "it is healthy"}.`
+      return `No. Both have a cliff. Choose prefill: then ${bug === "rows" ? "the cliff stays" : "all answers are right"}.`
     return gap() < 0.02
-      ? "No, though the curve fits. What else would leave the places as they are?"
+      ? "No, though the curve fits. What else would leave the positions as they are?"
       : "No: the lines do not meet."
   }
   stage.button("That is it", () => (verdict = `${judge()} `))
@@ -137,13 +137,13 @@ export default function wardRound(stage) {
   let stateBefore = ""
   stage.each(() => {
     for (const [key, slider] of Object.entries(sliders)) slider.element.hidden = key !== suspect.value
-    const state = [patient.value, suspect.value, size(), asked.value].join()
+    const state = [chosen.value, suspect.value, size(), phase.value].join()
     if (state !== stateBefore && stateBefore) verdict = ""
     stateBefore = state
   })
   stage.say(() => {
     const [worst, best] = curveOf(theirs().bug, theirs().rows, sound / 100)
     const mean = measured().reduce((a, b) => a + b, 0) / measured().length
-    return `${verdict}Patient ${patient.value} ${asked.value}: ${mean.toFixed(2)} right on average, ${worst.toFixed(2)} in its worst text and ${best.toFixed(2)} in its best. Suspect: ${name(suspect.value, size())}; the dashed line lies ${gap().toFixed(2)} away. ${healed.size} of ${cases.length} healed.`
+    return `${verdict}Case ${chosen.value}, ${phase.value}: ${mean.toFixed(2)} right on average, ${worst.toFixed(2)} in its worst text and ${best.toFixed(2)} in its best. Suspect: ${name(suspect.value, size())}; the dashed line lies ${gap().toFixed(2)} away. ${solved.size} of ${cases.length} solved.`
   })
 }

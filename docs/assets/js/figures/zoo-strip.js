@@ -1,4 +1,4 @@
-// One model's pairs by their wavelength, against the longest distance of its training; and where it stands in the zoo.
+// One model's pairs by wavelength, against the longest distance of its training; and where it stands among models.
 
 import { axes, dot, fill, line, percent, short, stroke, whole, write } from "../kit/plot.js"
 import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.js"
@@ -34,7 +34,7 @@ export default function zooStrip(stage) {
   const first = row(start)
 
   stage.predict(
-    `${first.name}: ${count(first)} pairs never complete a turn. Make its heads twice as wide. What becomes of the share?`,
+    `${first.name}: ${count(first)} pairs never complete a rotation. Make its heads twice as wide. What becomes of the share?`,
     ["it halves", "it stays", "it doubles"],
     (answer) => {
       model.value = start
@@ -43,7 +43,7 @@ export default function zooStrip(stage) {
       follow()
       const share = (/** @type {Plan} */ plan) => `${count(plan)}, ${percent(late(plan) / wavesOf(plan).length)}`
       const [before, after] = [first, plan()].map(share)
-      return `${answer === "it stays" ? "Yes" : "No, it stays"}: ${after}, and before ${before}. There are twice as many clocks, spread evenly over the same range of speeds.`
+      return `${answer === "it stays" ? "Yes" : "No, it stays"}: ${after}, and before ${before}. There are twice as many pairs, spread evenly over the same range of frequencies.`
     },
   )
   const model = stage.select("model", rows.map(({ name }) => name), start) // prettier-ignore
@@ -53,8 +53,8 @@ export default function zooStrip(stage) {
   const base = logarithmic("base", BASES, first.base, near)
   const met = logarithmic("longest distance", LENGTHS, first.met, even)
   const head = stage.slider("head width", { min: 16, max: 512, step: 2, value: first.head })
-  const turning = stage.slider("channels that turn", { min: 4, max: first.head, step: 2, value: first.turning })
-  const proportional = stage.toggle("stop the slow pairs (p-RoPE)")
+  const turning = stage.slider("rotated channels", { min: 4, max: first.head, step: 2, value: first.turning })
+  const proportional = stage.toggle("slow pairs at frequency 0 (p-RoPE)")
   const rule = (/** @type {string} */ label, /** @type {() => number} */ raised) =>
     stage.button(label, () => (base.value = raised()))
   rule("base by the NTK rule", () => ntkBase(published().base, even(met.value) / published().met, turning.value))
@@ -93,7 +93,7 @@ export default function zooStrip(stage) {
   /** @type {ReturnType<typeof axes>} */ let to
   stage.canvas({
     label: () =>
-      `A strip of ${wavesOf(plan()).length} pairs, of which ${late(plan())} never complete a turn, and a map of base against distance for the zoo`,
+      `A strip of ${wavesOf(plan()).length} pairs, of which ${late(plan())} never complete a rotation, and a map of base against distance for all models`,
     ratio: () => PLANE + 262,
     draw: (ctx, width, _height, look) => {
       const box = { left: LEFT, width: width - LEFT - 14 }
@@ -117,7 +117,7 @@ const late = (plan) => unfinished(wavesOf(plan), plan.met)
 /** @param {Plan} plan */
 const count = (plan) => `${late(plan)} of ${wavesOf(plan).length}`
 
-/** A bar for each pair: how much of its circle it goes round.
+/** A bar for each pair: how much of a rotation it completes.
  * @type {(ctx: Ctx, look: Look, box: Box, plan: Plan, published: Plan) => void} */
 const strip = (ctx, look, box, plan, published) => {
   const to = axes(ctx, look, box, {
@@ -127,8 +127,8 @@ const strip = (ctx, look, box, plan, published) => {
     xticks: [10, 1e3, 1e5, 1e7],
     yticks: [0, 1],
     xformat: power,
-    xlabel: "tokens a turn takes",
-    ylabel: box.width > 380 ? "of its turn" : "",
+    xlabel: "wavelength in tokens",
+    ylabel: box.width > 380 ? "rotations, up to 1" : "",
   })
   const all = wavesOf(plan)
   const apart = all.length > 1 ? to.x(all[1]) - to.x(all[0]) : 8
@@ -147,9 +147,9 @@ const strip = (ctx, look, box, plan, published) => {
   write(ctx, look, `${published.name}, as published`, box.left + 4, foot + 62, { size: 11.5, color: look.soft })
   const round = all.length - late(plan)
   const [blue, orange] = look.letters.map((color) => ({ weight: 700, color }))
-  const label = round ? `${round} go round` : ""
+  const label = round ? `${round} complete a rotation` : ""
   write(ctx, look, label, Math.max(x - 8, box.left + 74), 10, { ...blue, align: "right" })
-  write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, orange)
+  write(ctx, look, `${count(plan)} do not`, Math.max(x + 8, box.left + 84), 10, orange)
 }
 
 /** Base against distance, with all models, and lines of one share.
@@ -170,7 +170,7 @@ const plane = (ctx, look, box, plan, rows, published, shares) => {
   const lengths = Array.from({ length: 60 }, (_, i) => LENGTHS[0] * (LENGTHS[1] / LENGTHS[0]) ** (i / 59))
   const small = { size: 11, color: look.soft }
   const [edge, foot] = [box.left + box.width, box.top + box.height]
-  write(ctx, look, "lines: share that never turns", edge, foot - 10, { ...small, align: "right" })
+  write(ctx, look, "lines: share of incomplete pairs", edge, foot - 10, { ...small, align: "right" })
   ctx.globalAlpha = plan.proportional && plan.turning < plan.head ? 0.3 : 1 // of p-RoPE they tell nothing
   for (const part of shares) {
     const bases = lengths.map((length) => Math.log10(keeping(length, part)))
@@ -205,13 +205,17 @@ const plane = (ctx, look, box, plan, rows, published, shares) => {
 const reading = (plan, published) => {
   const { head, turning, base, met, proportional } = plan
   const all = wavesOf(plan)
-  const heads = turning < head ? `${turning} of ${head} channels turn` : `all ${head} channels turn`
+  const heads = turning < head ? `${turning} of ${head} channels rotate` : `all ${head} channels rotate`
   const how =
-    turning < head ? (proportional ? ", the slow pairs stand still" : ", at the speeds of a head so narrow") : ""
+    turning < head
+      ? proportional
+        ? ", the slow pairs have frequency 0"
+        : ", at the frequencies of a head so narrow"
+      : ""
   const slowest = all[all.length - 1]
   const which = late(plan)
-    ? `${count(plan)} pairs never complete a turn, ${percent(late(plan) / all.length)}`
-    : `all ${all.length} pairs go round`
+    ? `${count(plan)} pairs never complete a rotation, ${percent(late(plan) / all.length)}`
+    : `all ${all.length} pairs complete a rotation`
   const same = base === published.base && met === published.met
-  return `Base ${whole(base)}, distances up to ${whole(met)}; ${heads}${how}. Here ${which}. The slowest needs ${whole(slowest)} tokens for a turn${same ? "" : `; as published, ${count(published)} never do`}.`
+  return `Base ${whole(base)}, distances up to ${whole(met)}; ${heads}${how}. Here ${which}. The longest wavelength is ${whole(slowest)} tokens${same ? "" : `; as published, ${count(published)} never do`}.`
 }

@@ -33,7 +33,7 @@ def check(exercise: str, answer: Any) -> Verdict:
 
     Examples:
         >>> check("1.2", 16)
-        Right: pair 8 turns by 0.1 radian a position, and a quarter turn takes 15.7 of them.
+        Right: pair 8 has the frequency 0.1, and a quarter of its period is 15.7 positions.
         >>> bool(check("1.2", 32))
         False
     """

@@ -118,17 +118,17 @@ EXERCISES: list[Exercise] = [
     Array(
         "2.3 Ten rows from four · easy",
         right=resize(FOUR, 10)[:, 0].numpy(),
-        why="the new rows stand a third of an old step apart, so a tenth row lands on the last old one",
+        why="the new rows are a third of an old step apart, so the tenth row is the last old one",
         wrong=[
             (_centers(4, 10) @ FOUR.numpy()[:, 0], "this lines up the centers of cells; here ends meet ends"),
             (FOUR.numpy()[np.arange(10) * 4 // 10, 0], "this repeats old rows; the new ones lie between two"),
             (FOUR.numpy()[np.arange(10) % 4, 0], "this is the table tiled: the copy starts again at the top"),
-            (FOUR.numpy()[np.minimum(np.arange(10), 3), 0], "this repeats the last row, and stretches nothing"),
+            (FOUR.numpy()[np.minimum(np.arange(10), 3), 0], "this repeats the last row, and interpolates nothing"),
             (np.linspace(0, 12, 10), "this is one line from the first row to the last; the rows between bend it"),
         ],
     ),
     Array(
-        "2.4 Eight buckets by hand · easy",
+        "2.4 Eight buckets of T5 by hand · easy",
         right=NEXT,
         why="distances 0 to 3 are alone, and buckets 4 to 7 begin at 4, 8, 16 and 32: a doubling each",
         wrong=[
@@ -142,23 +142,23 @@ EXERCISES: list[Exercise] = [
     Choice(
         "2.5 A change that no weight shows · easy",
         right=next(letter for letter, table in CHANGES.items() if np.allclose(_weights(table), _weights(BIAS))),
-        why="a softmax sees differences only, and a constant is added to every logit of that head alike",
+        why="a softmax depends on differences only, and a constant is added to every logit of that head alike",
         wrong=[
-            ("a", "the differences between the buckets are doubled too, and the softmax sees those"),
+            ("a", "the differences between the buckets are doubled too, and these change the softmax"),
             ("b", "the bucket gains on the others, so its keys get more weight"),
-            ("d", "near and far have changed places"),
+            ("d", "near and far buckets are exchanged"),
         ],
     ),
     Number(
-        "2.6 A ruler as steep as ALiBi · medium",
+        "2.6 A straight line in a table as ALiBi · medium",
         right=float(alibi_slopes(8)[0]) * 64**0.5 / 0.1,
-        why="a step along the ruler is worth 0.1 · g / √64 in the logit, and what all keys share drops out",
+        why="a step along the line is worth 0.1 · g / √64 in the logit, and what all keys share drops out",
         wrong=[
             (0.5 / 0.1, "a logit is divided by √d, so the query has to be longer"),
             (0.5 * 64 / 0.1, "the logit is divided by √d, and d came in"),
-            (0.5 * 8, "the rows lie a tenth apart, so a unit query reads a tenth a step"),
+            (0.5 * 8, "the rows are a tenth apart, so a unit query gets a tenth per step"),
             (0.5 * 8 * 0.1, "the shorter the steps, the longer the query has to be: divide by the step"),
-            (-0.5 * 8 / 0.1, "this one prefers the far past: along v the later keys, the near ones, score higher"),
+            (-0.5 * 8 / 0.1, "this one prefers the far past: along v the later keys, the near ones, get larger logits"),
         ],
     ),
     Function(
@@ -176,18 +176,18 @@ EXERCISES: list[Exercise] = [
             (lambda g, p, rows: _added(g, p, rows) / len(g), "g has the number of texts in it already"),
             (
                 lambda g, p, n: _added(g, 0 * p + np.arange(p.shape[1]), n),
-                "places come from `positions`, not from the index",
+                "rows come from `positions`, not from the index",
             ),
         ],
     ),
     Function(
-        "2.8 Scores into place · medium",
+        "2.8 Shaw's logits by offset · medium",
         right=_shaw,
-        why="the vector of an offset meets a query once, and its score is then read for every key at that offset",
+        why="the vector of an offset meets a query once, and the product is then used for every key at that offset",
         call="spread(x, keys)",
         cases=[(np.arange(9.0).reshape(3, 3), 3), *((_noise(t, 2 * c + 1), s) for t, c, s in SIZES)],
         wrong=[
-            (_spread(_row, False), "right where queries and keys are as many; with a cache, the queries stand last"),
+            (_spread(_row, False), "right where queries and keys are as many; with a cache, the queries come last"),
             (_spread(lambda o, c: _row(-o, c)), "this counts query − key, and row 0 of the table is the far past"),
             (_spread(lambda o, c: (o + c) % (2 * c + 1)), "this wraps around; a far key gets the row at its end"),
             (_spread(lambda o, c: o.clip(-c, c)), "offset 0 belongs to the middle row, and −1 to the one before"),
@@ -205,7 +205,7 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "2.10 The rare row · hard",
+        "2.10 Adam and a row that is rarely used · hard",
         right=RARE,
         why=f"m shrinks with the rate of visits, √v only with its root: {RARE / 100:.1%} of full speed is left",
         wrong=[
@@ -218,7 +218,7 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "2.11 Directions from nothing · hard",
+        "2.11 Principal components of a random walk · hard",
         right=int((WALK.cumsum() >= 0.95).argmax()) + 1,
         why="the shares fall as 1/k², so the tail after k of them is about 6/(π²k)",
         wrong=[
@@ -229,7 +229,7 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Function(
-        "2.12 Undo the stretch · hard",
+        "2.12 Undo an interpolation · hard",
         right=_undone,
         why="interpolation is a matrix with independent columns, so a longer table holds the shorter one whole",
         call="undo(new, length)",

@@ -88,9 +88,9 @@ EMPTY = (*_block(3, (0,)), *_block(4, (0, 1)))
 
 EXERCISES: list[Exercise] = [
     Number(
-        "4.1 The fortieth head · easy",
+        "4.1 The slope of the fortieth head · easy",
         right=float(alibi_slopes(40)[39]),
-        why="it is the eighth of the slopes that 64 heads have and 32 do not, and these begin with the steepest",
+        why="it is the eighth of the slopes that 64 heads have and 32 do not, and these begin with the largest",
         wrong=[
             (2.0**-8, "40 is no power of two, so the formula with H = 40 does not hold"),
             (2.0**-10, "this goes on with the 32 slopes; the rest come from the slopes of 64 heads"),
@@ -101,9 +101,9 @@ EXERCISES: list[Exercise] = [
     Number(
         "4.2 A slope from two weights · easy",
         right=math.log(0.12 / 0.03) / (10 - 2),
-        why="eight more steps divide a weight by 4, so that one divides it by e^s with 8s = ln 4",
+        why="eight positions more divide a weight by 4, so that one divides it by e^s with 8s = ln 4",
         wrong=[
-            (math.log(4) / 10, "the weights stand at 2 and 10, and these are 8 apart"),
+            (math.log(4) / 10, "the distances are 2 and 10, and these are 8 apart"),
             ((0.12 - 0.03) / 8, "a logit falls along a line, and its weight along an exponential"),
             (math.log2(4) / 8, "this is in halvings a token; a slope goes into e to the power"),
             (math.log10(4) / 8, "weights are powers of e, so take the natural logarithm"),
@@ -111,41 +111,41 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "4.3 Divided as well · easy",
+        "4.3 A bias that is divided by √d · easy",
         right=math.log(2) / FALCON,
-        why=f"divided by √64 with the score, a slope of {8 * FALCON:.3f} acts as one of {FALCON:.3f}",
+        why=f"divided by √64 with q·k, a slope of {8 * FALCON:.3f} acts as one of {FALCON:.3f}",
         wrong=[
             (math.log(2) / (8 * FALCON), "the bias is added before the division, so √d divides it as well"),
             (math.log(2) / (FALCON / 8), "divide by √d, and by the scale only once; d came in"),
             (1 / FALCON, "there the weight has fallen by a factor of e; a half is asked for"),
             (math.log(2) * 2048**0.5 / (8 * FALCON), "the width of a head is 2048 / 32"),
-            (math.log(2) * 16, "the steepest of 32 slopes is 2^(−8/32); that of 8 heads is 1/2"),
+            (math.log(2) * 16, "the largest of 32 slopes is 2^(−8/32); that of 8 heads is 1/2"),
         ],
     ),
     Function(
-        "4.4 The last queries · easy",
+        "4.4 ALiBi's bias with a KV cache · easy",
         right=_last,
-        why="distances count from where each query stands, and in a cache that is the end of the keys",
-        call="penalty(t, s, slopes)",
+        why="distances count from the position of each query, and with a cache that is the end of the keys",
+        call="bias(t, s, slopes)",
         cases=[(3, 3, np.array([0.5])), (1, 5, np.array([0.5, 0.25])), (2, 7, np.array([0.3, 0.1, 0.01]))],
         wrong=[
-            (lambda t, s, slopes: -_last(t, s, slopes), "this rewards distance: the oldest key would win"),
+            (lambda t, s, slopes: -_last(t, s, slopes), "the sign is wrong: the oldest key would get most weight"),
             (
                 lambda t, s, slopes: -_scaled(slopes, np.maximum(_back(t, s, 0), 0)),
-                "right where queries and keys are as many; with a cache, the queries stand last",
+                "right where queries and keys are as many; with a cache, the queries come last",
             ),
-            (lambda t, s, slopes: -_scaled(slopes, _back(t, s, s - t)), "keys ahead get a reward; they are to get 0"),
-            (lambda t, s, slopes: -_scaled(slopes, abs(_back(t, s, s - t))), "keys ahead get 0 here, no penalty"),
+            (lambda t, s, slopes: -_scaled(slopes, _back(t, s, s - t)), "keys ahead get a bonus; they are to get 0"),
+            (lambda t, s, slopes: -_scaled(slopes, abs(_back(t, s, s - t))), "keys ahead get 0 here, no negative bias"),
             (
                 lambda t, s, slopes: _scaled(slopes, 0 * _back(t, s, 0) + np.arange(s)),
-                "a softmax would not mind, but this is slope times key; the distance is asked for",
+                "the softmax is the same, but this is slope times key; the distance is asked for",
             ),
         ],
     ),
     Function(
-        "4.5 One bias, many forms · easy",
+        "4.5 Compare two biases with equal weights · easy",
         right=_plain,
-        why="each row lost what its softmax cannot see, so two biases with equal weights now look equal",
+        why="each row lost what does not change its softmax, so two biases with equal weights are now equal",
         call="plain(bias)",
         cases=[(np.tile(0.5 * np.arange(3.0), (1, 3, 1)),), (np.random.default_rng(4).normal(size=(2, 5, 5)),)],
         wrong=[
@@ -157,15 +157,15 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Array(
-        "4.6 Undone by five numbers · medium",
+        "4.6 Keys that cancel ALiBi · medium",
         right=alibi(np.arange(5), np.arange(1), 1, slopes=0.5)[0, :, 0],
         why="−(m − n)/2 + a_n has to be the same for all n, and m drops out, so one list serves every query",
         wrong=[
-            (np.arange(5) / 2, "this doubles the pull to the near keys; check a late query"),
+            (np.arange(5) / 2, "this doubles the preference for near keys; check a late query"),
             ((4 - np.arange(5)) / 2, "right but for a constant, and the question fixes it: the first is to be 0"),
-            (np.zeros(5), "without content ALiBi has its way, and near keys win"),
+            (np.zeros(5), "without content ALiBi acts alone, and near keys get more weight"),
             (np.exp(-np.arange(5) / 2), "these are factors of the weights; logits are asked for"),
-            (-np.arange(5), "this is for slope 1, and turns the recency around: now old keys win"),
+            (-np.arange(5), "this is for slope 1, and reverses the recency: now old keys get more weight"),
         ],
     ),
     Number(
@@ -173,7 +173,7 @@ EXERCISES: list[Exercise] = [
         right=_own(4 - 1, -4 + 1),
         why="the own logit is at least 3 and the 15 others are at most −3, so little is left for all of them together",
         wrong=[
-            (_own(4, -4), "the content speaks too: at worst it takes 1 from the own token and gives 1 to the others"),
+            (_own(4, -4), "content counts too: at worst it takes 1 from the own token and gives 1 to the others"),
             (_own(4 + 1, -4 - 1), "that is the best case; the least weight is asked for"),
             (_own(4 - 1, -4 + 1, 16), "16 keys are 15 others and the token itself"),
             (_own(4 - 1, 1), "the others get the bias −4 as well"),
@@ -181,11 +181,11 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "4.8 Three back, much later · medium",
+        "4.8 FIRE's peak at a later position · medium",
         right=int(abs(_share(4095) - _share(63)[3]).argmin()),
-        why="the ruler's logarithm has doubled, ln 4096 = 2 ln 64, so 1 + Δ is squared",
+        why="the divisor has doubled, ln 4096 = 2 ln 64, so 1 + Δ is squared",
         wrong=[
-            (3, "that holds as long as the query stands within the ruler; this one stands far beyond"),
+            (3, "that holds as long as m is at most T; this query is far beyond"),
             (3 * 4095 // 63, "shares are of logarithms here, not of distances"),
             (7, "the logarithm doubles, and then 1 + Δ is squared, not doubled"),
             (16, "that is 1 + Δ: take the 1 off"),
@@ -193,9 +193,9 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Function(
-        "4.9 Join two blocks · medium",
+        "4.9 Merge the softmax of two blocks · medium",
         right=_joined,
-        why="both sums were brought to one maximum before they met, and an empty block adds nothing",
+        why="both sums were brought to one maximum before they were added, and an empty block adds nothing",
         call="merge(mu1, z1, o1, mu2, z2, o2)",
         cases=[(*_one(0.0, 1.5, 2.5), *_one(math.log(2), 1.25, 3.0)), (*_block(1), *_block(2)), EMPTY],
         wrong=[
@@ -206,7 +206,7 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "4.10 Half of a million · hard",
+        "4.10 Half of the weight in a million tokens · hard",
         right=HALF,
         why=f"1 + 1/2 + … + 1/n grows as ln n, so half of it is at a root: {HALF / 1000:.2f} of √1,000,000",
         wrong=[
@@ -217,10 +217,10 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Number(
-        "4.11 A constant for a line · hard",
+        "4.11 ALiBi as inner products of positions · hard",
         right=float(-1 / np.linalg.solve(LINE, np.ones(101)).sum()),
         rtol=2e-4,
-        why="half of the largest penalty: any less, and some mix of positions has a negative squared length",
+        why="half of the largest entry: any less, and some mix of positions has a negative squared length",
         wrong=[
             (0.5 * 100, "with this no entry is negative; the eigenvalues ask for less"),
             (0.5 * 101 / 2, "101 positions have 100 steps between them"),
@@ -229,7 +229,7 @@ EXERCISES: list[Exercise] = [
         ],
     ),
     Array(
-        "4.12 A slope by lot · hard",
+        "4.12 The average over random slopes · hard",
         right=_by_lot(3, 4),
         why="the mean of e^(−sΔ) over these slopes is (1 + Δ/4)^(−3): a power law is a mixture of exponentials",
         wrong=[

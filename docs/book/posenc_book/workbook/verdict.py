@@ -13,7 +13,7 @@ class Verdict:
     Examples:
         >>> Verdict("1.2", False, "Not yet: one off.")
         Not yet: one off.
-        >>> bool(Verdict("1.2", True, "Right: a quarter turn."))
+        >>> bool(Verdict("1.2", True, "Right: a quarter period."))
         True
     """
 
