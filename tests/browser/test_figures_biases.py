@@ -23,20 +23,20 @@ def softmax(logits):
 
 def test_alibi_window(open_figure):
     figure, data, readout = open_figure(f"{PART}alibi/", "alibi-window")
-    slide(figure, heads=12, query_m=60, match_n=40, its_lead=5)
-    slide(figure, light_up_head=10)
+    slide(figure, heads=12, query_m=60, key_n=40, its_lead=5)
+    slide(figure, highlight_head=10)
     weights = softmax(alibi([60], np.arange(61), 12)[:, 0] + 5 * np.eye(61)[40])
     lit = weights[10]
     count = np.argmax(lit[::-1].cumsum() >= 0.9) + 1
     assert f"Head 10 slope {alibi_slopes(12)[10]:.4f}: the weight halves every" in readout()
-    assert f"looks {lit @ (60 - np.arange(61)):.1f} back on average and the nearest {count} hold 90%" in readout()
+    assert f"attends at mean distance {lit @ (60 - np.arange(61)):.1f} and the nearest {count} keys hold 90%" in readout()
     assert f"leads by 5.0 logits and gets {100 * lit[40]:.0f}%." in readout()
     assert f"It wins in {(weights[:, 40] > 0.5).sum()} of 12 heads." in readout()
     figure.locator("span", has_text="flowerpot").first.click()
-    assert "“flowerpot” looks" in readout()
+    assert "“flowerpot” attends" in readout()
     slide(figure, heads=1, query_m=9)
     predict(figure, "one in between")
-    bias, match = alibi([data["ask"]], np.arange(data["ask"] + 1), 8)[:, 0], data["match"]
+    bias, match = alibi([data["last"]], np.arange(data["last"] + 1), 8)[:, 0], data["match"]
     leads = np.log(np.exp(np.delete(bias, match, axis=1)).sum(axis=1)) - bias[:, match]  # that a match needs to win
     assert f"Head {leads.argmin()} slope" in readout()
     assert "It wins in 1 of 8 heads." in readout()
