@@ -63,9 +63,9 @@ def test_fire_ruler(open_figure):
     for m in (20, 90, 255):
         slide(figure, query_m=m)
         bias = fire(np.array([m]), m - np.arange(m + 1), **options, **network)[0, 0]
-        assert f"A query at {m} looks {bias.argmax()} back." in readout()
+        assert f"A query at {m} attends most to distance {bias.argmax()}." in readout()
     figure.get_by_role("checkbox").check()
-    assert "A query at 255 looks 4 back." in readout()
+    assert "A query at 255 attends most to distance 4." in readout()
 
 
 def test_tile_map(open_figure):
