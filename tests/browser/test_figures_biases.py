@@ -86,18 +86,18 @@ def test_profile_mixer(open_figure):
     bank = np.array(data["bank"])
     keys = np.arange(bank.shape[1])[::-1]
     for turn, length in ((9, 4), (21, 8), (0, 2.5)):
-        slide(figure, direction_of_the_query=turn, its_length=length)
+        slide(figure, direction_of_the_states=turn, their_length=length)
         angle = 2 * np.pi * turn / 36
         states = [[length * np.array([np.cos(angle), np.sin(angle)])]]
         scores = profiles(np.zeros((1, 1, 1)), keys[None, :, None], [len(keys) - 1], keys, bank=bank, states=states)
         highest = f"{scores.max():.2f}".rstrip("0").rstrip(".")
-        assert f"the highest score {highest} is at distance {scores.argmax()}." in readout()
+        assert f"the highest bias {highest} is at offset {scores.argmax()}." in readout()
         assert f"this one gets {softmax(scores).max():.0%} of the weight." in readout()
-    slide(figure, its_length=0)
-    assert readout().startswith(f"States 0 and 0: no distance is preferred and each gets {1 / len(keys):.0%}")
-    reply = predict(figure, "at 2")
+    slide(figure, their_length=0)
+    assert readout().startswith(f"States 0 and 0: no offset is preferred and each gets {1 / len(keys):.0%}")
+    reply = predict(figure, "2 of them")
     directions = np.linspace(0, 2 * np.pi, 3600)
     tops = np.stack([np.cos(directions), np.sin(directions)], axis=1) @ bank
     (missed,) = set(range(len(keys))) - {*tops.argmax(axis=1).tolist()}
-    assert reply.startswith(f"No: at {len(keys) - 1}.")
-    assert f"Distance {missed} lies between" in reply
+    assert reply.startswith(f"No: {len(keys) - 1}.")
+    assert f"Offset {missed} lies between" in reply
