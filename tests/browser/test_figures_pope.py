@@ -192,26 +192,26 @@ def test_who_acts(open_figure):
     acts, gate, place = data["acts"], data["gate"], data["at"]
     _, fade, sign = effects(acts, gate)
     assert sign == -1
-    assert readout().startswith("From “Ada” to “she”: 13 tokens of which 3 act. Counted: 3.")
-    assert readout().endswith(f"Weight let through: {fade:.2f}. Turned: -.")
+    assert readout().startswith("From “Ada” to “she”: offset 13 and 3 of these tokens act. Count: 3.")
+    assert readout().endswith(f"Factor of the weight: {fade:.2f}. Sign: -.")
     slide(figure, **{"“and rained”, times": 2})
-    assert readout().startswith("From “Ada” to “she”: 17 tokens of which 3 act. Counted: 3.")
-    assert readout().endswith(f"Weight let through: {fade:.2f}. Turned: -.")
+    assert readout().startswith("From “Ada” to “she”: offset 17 and 3 of these tokens act. Count: 3.")
+    assert readout().endswith(f"Factor of the weight: {fade:.2f}. Sign: -.")
     slide(figure, the_others_act_by=0.15)
     longer = [*acts[:place], 0, 0, 0, 0, *acts[place:]]
     count, fade, sign = effects([1 if act == 1 else 0.15 for act in longer], gate)
-    assert f"3 act the others by 15%. Counted: {count:.2f}." in readout()
-    assert f"Weight let through: {fade:.2f}. Turned: {sign:.2f}." in readout().replace("≈0.", "0.00.")
+    assert f"3 of these tokens act the others by 15%. Count: {count:.2f}." in readout()
+    assert f"Factor of the weight: {fade:.2f}. Sign: {sign:.2f}." in readout().replace("≈0.", "0.00.")
     slide(figure, key_n=14)
     figure.get_by_role("button", name="Let act: “slept”").click()
     slide(figure, key_n=0, the_others_act_by=0)
     longer[14] = 1
     count, fade, _ = effects(longer, gate)
-    assert f"of which 4 act. Counted: {count:.0f}. Weight let through: {fade:.2f}. Turned: +." in readout()
+    assert f"4 of these tokens act. Count: {count:.0f}. Factor of the weight: {fade:.2f}. Sign: +." in readout()
     predict(figure, "stripes along the diagonal")
     slope = -alibi([1], [0], 1, slopes=-np.log(data["gate"])).item()
     assert readout().endswith(f"All act alike: Shaw's table; ALiBi slope {slope:.2f}; RoPE θ = π.")
-    assert "13 tokens of which 13 act. Counted: 14." in readout()
+    assert "offset 13 and 13 of these tokens act. Count: 14." in readout()
 
 
 def scores(theta, c, degrees, reach):
