@@ -224,20 +224,20 @@ def scores(theta, c, degrees, reach):
 def test_turn_to_shear(open_figure):
     figure, data, readout = open_figure(f"{PART}four-doors-one-group/", "turn-to-shear")
     theta, share = data["theta"], data["shares"][2]
-    assert readout() == f"A turn as in RoPE: once round in {2 * np.pi / theta:.1f} tokens with scores up to 1.00."
-    predict(figure, re.compile("^higher$"))
+    assert readout() == f"A rotation as in RoPE: wavelength {2 * np.pi / theta:.1f} tokens logits up to 1.00."
+    predict(figure, "it grows")
     period = 2 * np.pi / theta / np.sqrt(share)
     top = max(scores(theta, share, -90, 200))
-    assert readout() == f"A flattened turn: once round in {period:.1f} tokens with scores up to {top:.2f}."
+    assert readout() == f"Between rotation and shear: wavelength {period:.1f} tokens logits up to {top:.2f}."
     slide(figure, angle_of_the_key=30, c=0.16)
-    assert f"with scores up to {max(scores(theta, 0.16, 30, 200)):.2f}." in readout()
+    assert f"logits up to {max(scores(theta, 0.16, 30, 200)):.2f}." in readout()
     slide(figure, c=0)
     slope = np.diff(scores(theta, 0, 30, 2))[0] / 0.05
-    assert readout() == f"A shear: a straight line that rises by {slope:.2f} a token."
+    assert readout() == f"A shear: the logit rises linearly by {slope:.2f} a token."
     slide(figure, angle_of_the_key=-90)
-    assert readout() == f"A shear: a straight line that falls by {theta:.2f} a token which is ALiBi."
+    assert readout() == f"A shear: the logit falls linearly by {theta:.2f} a token which is ALiBi."
     slide(figure, angle_of_the_key=180)
-    assert "here the score stays" in readout()
+    assert "here the logit stays" in readout()
     slide(figure, angle_of_the_key=-90, c=-0.04)
     grown = scores(theta, -0.04, -90, 200)
     assert f"grows up or down by {grown[-1] / grown[-21] - 1:.1%} a token." in readout()
