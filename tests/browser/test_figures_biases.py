@@ -23,20 +23,20 @@ def softmax(logits):
 
 def test_alibi_window(open_figure):
     figure, data, readout = open_figure(f"{PART}alibi/", "alibi-window")
-    slide(figure, heads=12, query_m=60, match_n=40, its_lead=5)
-    slide(figure, light_up_head=10)
+    slide(figure, heads=12, query_m=60, key_n=40, its_lead=5)
+    slide(figure, highlight_head=10)
     weights = softmax(alibi([60], np.arange(61), 12)[:, 0] + 5 * np.eye(61)[40])
     lit = weights[10]
     count = np.argmax(lit[::-1].cumsum() >= 0.9) + 1
     assert f"Head 10 slope {alibi_slopes(12)[10]:.4f}: the weight halves every" in readout()
-    assert f"looks {lit @ (60 - np.arange(61)):.1f} back on average and the nearest {count} hold 90%" in readout()
+    assert f"attends at mean distance {lit @ (60 - np.arange(61)):.1f} and the nearest {count} keys hold 90%" in readout()
     assert f"leads by 5.0 logits and gets {100 * lit[40]:.0f}%." in readout()
     assert f"It wins in {(weights[:, 40] > 0.5).sum()} of 12 heads." in readout()
     figure.locator("span", has_text="flowerpot").first.click()
-    assert "“flowerpot” looks" in readout()
+    assert "“flowerpot” attends" in readout()
     slide(figure, heads=1, query_m=9)
     predict(figure, "one in between")
-    bias, match = alibi([data["ask"]], np.arange(data["ask"] + 1), 8)[:, 0], data["match"]
+    bias, match = alibi([data["last"]], np.arange(data["last"] + 1), 8)[:, 0], data["match"]
     leads = np.log(np.exp(np.delete(bias, match, axis=1)).sum(axis=1)) - bias[:, match]  # that a match needs to win
     assert f"Head {leads.argmin()} slope" in readout()
     assert "It wins in 1 of 8 heads." in readout()
@@ -63,9 +63,9 @@ def test_fire_ruler(open_figure):
     for m in (20, 90, 255):
         slide(figure, query_m=m)
         bias = fire(np.array([m]), m - np.arange(m + 1), **options, **network)[0, 0]
-        assert f"A query at {m} looks {bias.argmax()} back." in readout()
+        assert f"A query at {m} attends most to distance {bias.argmax()}." in readout()
     figure.get_by_role("checkbox").check()
-    assert "A query at 255 looks 4 back." in readout()
+    assert "A query at 255 attends most to distance 4." in readout()
 
 
 def test_tile_map(open_figure):
@@ -86,18 +86,18 @@ def test_profile_mixer(open_figure):
     bank = np.array(data["bank"])
     keys = np.arange(bank.shape[1])[::-1]
     for turn, length in ((9, 4), (21, 8), (0, 2.5)):
-        slide(figure, direction_of_the_query=turn, its_length=length)
+        slide(figure, direction_of_the_states=turn, their_length=length)
         angle = 2 * np.pi * turn / 36
         states = [[length * np.array([np.cos(angle), np.sin(angle)])]]
         scores = profiles(np.zeros((1, 1, 1)), keys[None, :, None], [len(keys) - 1], keys, bank=bank, states=states)
         highest = f"{scores.max():.2f}".rstrip("0").rstrip(".")
-        assert f"the highest score {highest} is at distance {scores.argmax()}." in readout()
+        assert f"the highest bias {highest} is at offset {scores.argmax()}." in readout()
         assert f"this one gets {softmax(scores).max():.0%} of the weight." in readout()
-    slide(figure, its_length=0)
-    assert readout().startswith(f"States 0 and 0: no distance is preferred and each gets {1 / len(keys):.0%}")
-    reply = predict(figure, "at 2")
+    slide(figure, their_length=0)
+    assert readout().startswith(f"States 0 and 0: no offset is preferred and each gets {1 / len(keys):.0%}")
+    reply = predict(figure, "2 of them")
     directions = np.linspace(0, 2 * np.pi, 3600)
     tops = np.stack([np.cos(directions), np.sin(directions)], axis=1) @ bank
     (missed,) = set(range(len(keys))) - {*tops.argmax(axis=1).tolist()}
-    assert reply.startswith(f"No: at {len(keys) - 1}.")
-    assert f"Distance {missed} lies between" in reply
+    assert reply.startswith(f"No: {len(keys) - 1}.")
+    assert f"Offset {missed} lies between" in reply

@@ -192,26 +192,26 @@ def test_who_acts(open_figure):
     acts, gate, place = data["acts"], data["gate"], data["at"]
     _, fade, sign = effects(acts, gate)
     assert sign == -1
-    assert readout().startswith("From “Ada” to “she”: 13 tokens of which 3 act. Counted: 3.")
-    assert readout().endswith(f"Weight let through: {fade:.2f}. Turned: -.")
+    assert readout().startswith("From “Ada” to “she”: offset 13 and 3 of these tokens act. Count: 3.")
+    assert readout().endswith(f"Factor of the weight: {fade:.2f}. Sign: -.")
     slide(figure, **{"“and rained”, times": 2})
-    assert readout().startswith("From “Ada” to “she”: 17 tokens of which 3 act. Counted: 3.")
-    assert readout().endswith(f"Weight let through: {fade:.2f}. Turned: -.")
+    assert readout().startswith("From “Ada” to “she”: offset 17 and 3 of these tokens act. Count: 3.")
+    assert readout().endswith(f"Factor of the weight: {fade:.2f}. Sign: -.")
     slide(figure, the_others_act_by=0.15)
     longer = [*acts[:place], 0, 0, 0, 0, *acts[place:]]
     count, fade, sign = effects([1 if act == 1 else 0.15 for act in longer], gate)
-    assert f"3 act the others by 15%. Counted: {count:.2f}." in readout()
-    assert f"Weight let through: {fade:.2f}. Turned: {sign:.2f}." in readout().replace("≈0.", "0.00.")
+    assert f"3 of these tokens act the others by 15%. Count: {count:.2f}." in readout()
+    assert f"Factor of the weight: {fade:.2f}. Sign: {sign:.2f}." in readout().replace("≈0.", "0.00.")
     slide(figure, key_n=14)
     figure.get_by_role("button", name="Let act: “slept”").click()
     slide(figure, key_n=0, the_others_act_by=0)
     longer[14] = 1
     count, fade, _ = effects(longer, gate)
-    assert f"of which 4 act. Counted: {count:.0f}. Weight let through: {fade:.2f}. Turned: +." in readout()
+    assert f"4 of these tokens act. Count: {count:.0f}. Factor of the weight: {fade:.2f}. Sign: +." in readout()
     predict(figure, "stripes along the diagonal")
     slope = -alibi([1], [0], 1, slopes=-np.log(data["gate"])).item()
     assert readout().endswith(f"All act alike: Shaw's table; ALiBi slope {slope:.2f}; RoPE θ = π.")
-    assert "13 tokens of which 13 act. Counted: 14." in readout()
+    assert "offset 13 and 13 of these tokens act. Count: 14." in readout()
 
 
 def scores(theta, c, degrees, reach):
@@ -224,20 +224,20 @@ def scores(theta, c, degrees, reach):
 def test_turn_to_shear(open_figure):
     figure, data, readout = open_figure(f"{PART}four-doors-one-group/", "turn-to-shear")
     theta, share = data["theta"], data["shares"][2]
-    assert readout() == f"A turn as in RoPE: once round in {2 * np.pi / theta:.1f} tokens with scores up to 1.00."
-    predict(figure, re.compile("^higher$"))
+    assert readout() == f"A rotation as in RoPE: wavelength {2 * np.pi / theta:.1f} tokens logits up to 1.00."
+    predict(figure, "it grows")
     period = 2 * np.pi / theta / np.sqrt(share)
     top = max(scores(theta, share, -90, 200))
-    assert readout() == f"A flattened turn: once round in {period:.1f} tokens with scores up to {top:.2f}."
+    assert readout() == f"Between rotation and shear: wavelength {period:.1f} tokens logits up to {top:.2f}."
     slide(figure, angle_of_the_key=30, c=0.16)
-    assert f"with scores up to {max(scores(theta, 0.16, 30, 200)):.2f}." in readout()
+    assert f"logits up to {max(scores(theta, 0.16, 30, 200)):.2f}." in readout()
     slide(figure, c=0)
     slope = np.diff(scores(theta, 0, 30, 2))[0] / 0.05
-    assert readout() == f"A shear: a straight line that rises by {slope:.2f} a token."
+    assert readout() == f"A shear: the logit rises linearly by {slope:.2f} a token."
     slide(figure, angle_of_the_key=-90)
-    assert readout() == f"A shear: a straight line that falls by {theta:.2f} a token which is ALiBi."
+    assert readout() == f"A shear: the logit falls linearly by {theta:.2f} a token which is ALiBi."
     slide(figure, angle_of_the_key=180)
-    assert "here the score stays" in readout()
+    assert "here the logit stays" in readout()
     slide(figure, angle_of_the_key=-90, c=-0.04)
     grown = scores(theta, -0.04, -90, 200)
     assert f"grows up or down by {grown[-1] / grown[-21] - 1:.1%} a token." in readout()

@@ -1,4 +1,4 @@
-// A text, a word that asks, and how much of each head's weight every word behind it gets.
+// A text, a query in it, and how much of each head's attention weight every key behind it gets.
 
 import { alibi, alibiSlopes } from "../math/biases.js"
 import { softmax } from "../math/attention.js"
@@ -15,36 +15,36 @@ const TOP = 22
 
 /** @param {Stage} stage */
 export default function alibiWindow(stage) {
-  /** @type {{ words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number }}
+  /** @type {{ words: string[], last: number, match: number, heads: number, most: number, lead: number, share: number }}
    */
-  const { words, ask, match, heads: usual, most, lead: loudest, share } = stage.data
+  const { words, last, match, heads: usual, most, lead: loudest, share } = stage.data
 
   stage.predict(
-    `“${bare(words[match])}” stands ${ask - match} tokens back. Let it lead all others by more and more logits. In which of ${usual} heads does it win first, with more than half of the weight?`,
-    ["the steepest: fewest rivals", "the gentlest: smallest toll", "one in between"],
+    `“${bare(words[match])}” is at distance ${last - match}. Let its logit lead all others by more and more. Which of ${usual} heads first gives it more than half of the weight?`,
+    ["the largest slope: fewest rivals", "the smallest slope: least bias", "one in between"],
     (answer) => {
-      ;[heads.value, query.value] = [usual, ask]
+      ;[heads.value, query.value] = [usual, last]
       bound()
-      shouter.value = match
+      key.value = match
       const all = rows()
       const first = all.reduce((a, b) => (b.needs < a.needs ? b : a))
       head.value = all.indexOf(first)
       lead.value = Math.ceil(first.needs * 10) / 10
-      return `${answer.endsWith("between") ? "Yes" : "No"}: in head ${head.value}, from a lead of ${first.needs.toFixed(1)}. Head ${usual - 1} charges least for the way, but it hears all the rest as well: it takes ${all[usual - 1].needs.toFixed(1)}. In head 0 the way alone costs ${short(all[0].slope * (ask - match))}: it takes ${all[0].needs.toFixed(1)}.`
+      return `${answer.endsWith("between") ? "Yes" : "No"}: in head ${head.value}, from a lead of ${first.needs.toFixed(1)}. Head ${usual - 1} has the smallest slope, but there the other keys weigh nearly as much: it takes ${all[usual - 1].needs.toFixed(1)}. In head 0 the bias alone is −${short(all[0].slope * (last - match))}: it takes ${all[0].needs.toFixed(1)}.`
     },
   )
   const heads = stage.slider("heads", { min: 1, max: most, value: usual })
-  const head = stage.slider("light up head", { min: 0, max: usual - 1, value: usual / 2 })
-  const query = stage.slider("query m", { min: 1, max: words.length - 1, value: ask })
-  const shouter = stage.slider("match n", { min: 0, max: words.length - 2, value: match })
+  const head = stage.slider("highlight head", { min: 0, max: usual - 1, value: usual / 2 })
+  const query = stage.slider("query m", { min: 1, max: words.length - 1, value: last })
+  const key = stage.slider("key n", { min: 0, max: words.length - 2, value: match })
   const lead = stage.slider("its lead", { min: 0, max: loudest, value: 0, step: 0.1, show: (v) => v.toFixed(1) })
 
   /** A head that there is, a match behind the query. */
   const bound = () => {
     if (head.max !== heads.value - 1) head.max = heads.value - 1
-    if (shouter.max !== query.value - 1) shouter.max = query.value - 1
+    if (key.max !== query.value - 1) key.max = query.value - 1
   }
-  const back = () => query.value - shouter.value
+  const back = () => query.value - key.value
   /** @returns {Row[]} */
   const rows = () =>
     alibiSlopes(heads.value).map((slope) => {
@@ -57,7 +57,7 @@ export default function alibiWindow(stage) {
     bound()
     readings = rows()
   })
-  reader(stage, words, { weights: () => readings[head.value].weights, back, query, shouter })
+  litText(stage, words, { weights: () => readings[head.value].weights, back, query, key })
 
   const tall = () => (heads.value > 8 ? 19 : 24)
   const shareOf = (/** @type {Row} */ row) => row.weights[back()]
@@ -70,7 +70,7 @@ export default function alibiWindow(stage) {
     label: () =>
       readings
         .map((row, h) => [`Head ${h}: slope ${fraction(row.slope)}, halves in`, ...summary(row), percent(shareOf(row))])
-        .map(([slope, half, mean, count, part]) => `${slope} ${half}, mean ${mean}, ${count} hold most, match ${part}`)
+        .map(([slope, half, mean, count, part]) => `${slope} ${half}, mean ${mean}, ${count} hold most, key n ${part}`)
         .join("; "),
     ratio: () => TOP + heads.value * tall() + 4,
     draw: (ctx, width, _height, look) => {
@@ -80,14 +80,14 @@ export default function alibiWindow(stage) {
       const some = (/** @type {string[]} */ all) => (wide ? all : [all[0], all[4], all[5]])
       const put = (/** @type {string} */ word, /** @type {number} */ i, /** @type {number} */ y, style = {}) =>
         write(ctx, look, word, columns[i], y, { size: 12, align: "right", ...style })
-      const titles = ["head", "slope", "halves in", "mean Δ", `${100 * share}% in`, "match", "wins at"]
+      const titles = ["head", "slope", "halves in", "mean Δ", `${100 * share}% in`, "key n", "wins at"]
       some(titles).forEach((title, i) => put(title, i, 8, { color: look.soft }))
       const cell = (right - left) / words.length
       readings.forEach((row, h) => {
         const [base, chosen, won] = [TOP + (h + 1) * tall() - 5, h === head.value, shareOf(row) > 0.5]
         const at = (/** @type {number} */ distance) => left + (query.value - distance) * cell
         if (chosen) fill(ctx, look.ground, 0, base - tall() + 4, width, tall())
-        const highest = loudestOther(row.weights, back())
+        const highest = highestOther(row.weights, back())
         row.weights.forEach((weight, distance) => {
           const isMatch = distance === back()
           const height = Math.min(1, weight / highest) * (tall() - 6)
@@ -99,7 +99,7 @@ export default function alibiWindow(stage) {
         fill(ctx, look.ink, at(count - 1), base + 1, count * cell, 1.2)
         gauge(ctx, look, { left: right + 8, top: base - tall() / 2, width: meter, height: 8 }, shareOf(row))
         const part = `${won ? "✓ " : ""}${percent(shareOf(row))}`
-        const wins = lead.value ? row.needs.toFixed(1) : "?" // not before the match has spoken
+        const wins = lead.value ? row.needs.toFixed(1) : "?" // not before the reader has tried a lead
         some([String(h), fraction(row.slope), ...summary(row), part, wins]).forEach((word, i) =>
           put(word, i, base - tall() / 2 + 5, {
             weight: (word === part ? won : chosen) ? 700 : 400,
@@ -119,15 +119,15 @@ export default function alibiWindow(stage) {
     const long = endless(row.slope, share)
     const more = lead.value ? "" : ` (in an endless text ${long.mean.toFixed(1)} and ${short(long.count)})`
     const won = readings.filter((row) => shareOf(row) > 0.5).length
-    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(shareOf(row))}. It wins in ${won} of ${heads.value} ${heads.value > 1 ? "heads" : "head"}.`
+    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” attends at mean distance ${mean}, and the nearest ${count} keys hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, at distance ${back()}, leads by ${lead.value.toFixed(1)} logits and gets ${percent(shareOf(row))}. It wins in ${won} of ${heads.value} ${heads.value > 1 ? "heads" : "head"}.`
   })
 }
 
-/** @typedef {{ value: number }} Place */
-/** @typedef {{ weights: () => Float64Array, back: () => number, query: Place, shouter: Place }} Reading */
+/** @typedef {{ value: number }} Position */
+/** @typedef {{ weights: () => Float64Array, back: () => number, query: Position, key: Position }} Reading */
 
-/** The text itself, lit by the weights of a head. @type {(stage: Stage, words: string[], reading: Reading) => void} */
-const reader = (stage, words, { weights, back, query, shouter }) => {
+/** The text, shaded by the weights of a head. @type {(stage: Stage, words: string[], reading: Reading) => void} */
+const litText = (stage, words, { weights, back, query, key }) => {
   const spans = words.map((word) => make("span", { style: "padding: 0.1em 0.13em; border-radius: 0.2em" }, [word]))
   const look = "max-width: none; line-height: 1.65; cursor: pointer; touch-action: pan-y; user-select: none"
   const text = stage.add(make("p", { style: look }))
@@ -137,18 +137,18 @@ const reader = (stage, words, { weights, back, query, shouter }) => {
     const drag = (/** @type {PointerEvent} */ { clientX, clientY, buttons }) => {
       const n = spans.findIndex((span) => span === document.elementFromPoint(clientX, clientY))
       if (n < 0 || !buttons) return
-      if (kind === "pointerdown") dragged = n === query.value - back() ? shouter : query
+      if (kind === "pointerdown") dragged = n === query.value - back() ? key : query
       dragged.value = n
     }
     text.addEventListener(kind, drag, { signal: stage.signal })
   }
   stage.each(() => {
-    const highest = loudestOther(weights(), back())
-    const crowd = 60 * (1 - 0.75 * weights()[back()])
+    const highest = highestOther(weights(), back())
+    const rivals = 60 * (1 - 0.75 * weights()[back()])
     spans.forEach(({ style }, n) => {
       const distance = query.value - n
       const isMatch = distance === back()
-      const light = distance < 0 ? 0 : (isMatch ? 60 : crowd) * Math.min(1, weights()[distance] / highest)
+      const light = distance < 0 ? 0 : (isMatch ? 60 : rivals) * Math.min(1, weights()[distance] / highest)
       const lamp = `color-mix(in srgb, var(--line-${isMatch ? 1 : 0}) ${light}%, transparent)`
       style.background = distance ? lamp : "var(--ink)"
       style.color = distance ? (distance < 0 ? "var(--ink-soft)" : "") : "var(--paper)"
@@ -157,9 +157,9 @@ const reader = (stage, words, { weights, back, query, shouter }) => {
   })
 }
 
-/** The bar of the match reaches the top when it ties with this one.
+/** The largest weight of another key: the bar of key n reaches the top when it ties with it.
  * @type {(weights: Float64Array, match: number) => number} */
-const loudestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
+const highestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
 
 /** A share, with a mark at one half. @type {(ctx: Ctx, look: Look, box: Box, share: number) => void} */
 const gauge = (ctx, look, { left, top, width, height }, share) => {

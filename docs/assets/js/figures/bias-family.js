@@ -10,20 +10,20 @@ const BOTTOM = 150
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function biasFamily(stage) {
-  /** @type {{ trained: number, longest: number, low: number, high: number, prices: number[], buckets: number,
+  /** @type {{ trained: number, longest: number, low: number, high: number, table: number[], buckets: number,
    *   distance: number, knobs: Record<string, Record<string, number[]>> }} */
-  const { trained, longest, low, high, prices, buckets, distance, knobs } = stage.data
+  const { trained, longest, low, high, table: given, buckets, distance, knobs } = stage.data
   const starts = t5Starts(buckets, distance, false)
 
   stage.predict(
-    `KERPLE with r₁ = 1: the weight falls at every step. The text doubles from ${trained} tokens to ${longest.toLocaleString("en")}. What becomes of the share beyond the nearest ${trained}?`,
+    `KERPLE with r₁ = 1: the weight falls with every position. The text doubles from ${trained} tokens to ${longest.toLocaleString("en")}. What becomes of the share beyond the nearest ${trained}?`,
     ["it settles", "it grows at every doubling", "it stays near zero"],
     (answer) => {
       family.value = "KERPLE, log"
       knob("r₁").value = knob("r₂").value = 1
       doublings.value = Math.log2(longest)
       const [last, before] = shares().reverse()
-      return `${answer.startsWith("it grows") ? "Yes" : "No, it grows"}: to ${percent(beyond())} by now. The last doubling gets ${percent(last)}, the one before got ${percent(before)}: twice as many tokens at half the weight. Such a sum has no end, so in the end nothing is left for the near ones. Now try r₁ above 1, and below.`
+      return `${answer.startsWith("it grows") ? "Yes" : "No, it grows"}: to ${percent(beyond())} by now. The last doubling gets ${percent(last)}, the one before got ${percent(before)}: twice as many tokens at half the weight. Such a sum has no limit, so in the end nothing is left for near tokens. Now try r₁ above 1, and below.`
     },
   )
   const family = stage.select("family", Object.keys(knobs))
@@ -44,13 +44,13 @@ export default function biasFamily(stage) {
     /** @type {(typeof sliders)[0]} */ (sliders.find((item) => item.owner === family.value && item.name === name))
       .slider
 
-  const table = [...prices]
-  let stair = -1
+  const table = [...given]
+  let bucket = -1
   stage.each(() => {
     sliders.forEach(({ owner, slider }) => (slider.element.hidden = owner !== family.value))
     if (family.value !== "T5") return
-    if (knob("stair").value !== stair) knob("its price").value = table[(stair = knob("stair").value)]
-    table[stair] = knob("its price").value
+    if (knob("bucket").value !== bucket) knob("its bias").value = table[(bucket = knob("bucket").value)]
+    table[bucket] = knob("its bias").value
   })
 
   const text = () => 2 ** doublings.value
@@ -67,7 +67,7 @@ export default function biasFamily(stage) {
   const beyond = () => shares().reduce((sum, share, i) => (i > Math.log2(trained) ? sum + share : sum), 0)
 
   const span = 1 + Math.log2(longest)
-  const place = (/** @type {number} */ n) => (n < 1 ? n : 1 + Math.log2(n)) // one unit for each doubling
+  const octave = (/** @type {number} */ n) => (n < 1 ? n : 1 + Math.log2(n)) // one unit for each doubling
   const charts = (/** @type {number} */ width) => ({ left: 46, width: width - 54 })
   stage.canvas({
     label: () =>
@@ -77,13 +77,13 @@ export default function biasFamily(stage) {
       const above = { ...charts(width), top: 8, height: TOP - 8 }
       const upper = axes(ctx, look, above, { x: [0, span], y: [low, high], xticks: [], ylabel: "bias B(Δ)" })
       const values = curve()
-      const xs = Array.from(values).flatMap((_, n) => [place(n), place(n + (family.value === "T5" ? 1 : 0))])
+      const xs = Array.from(values).flatMap((_, n) => [octave(n), octave(n + (family.value === "T5" ? 1 : 0))])
       const ys = xs.map((_, i) => Math.max(values[i >> 1], low - 1))
       line(ctx, upper, xs, ys, look.series[0], 2.4)
 
-      const edgeOf = (/** @type {number} */ s) => place(s ? starts[s - 1] : 0)
-      const middle = (edgeOf(stair) + edgeOf(Math.min(stair + 1, starts.length))) / 2
-      if (family.value === "T5") dot(ctx, upper.x(middle), upper.y(table[stair]), look.series[1], 5)
+      const edgeOf = (/** @type {number} */ s) => octave(s ? starts[s - 1] : 0)
+      const middle = (edgeOf(bucket) + edgeOf(Math.min(bucket + 1, starts.length))) / 2
+      if (family.value === "T5") dot(ctx, upper.x(middle), upper.y(table[bucket]), look.series[1], 5)
 
       const parts = shares()
       const most = 1.12 * Math.max(0.18, ...parts)
@@ -114,9 +114,9 @@ export default function biasFamily(stage) {
       if (!down || family.value !== "T5" || y > TOP) return
       const chart = charts(width)
       const u = (span * (x - chart.left)) / chart.width
-      knob("stair").value = t5Bucket(-Math.floor(u < 1 ? 0 : 2 ** (u - 1)), starts, false)
-      stair = knob("stair").value
-      knob("its price").value = high - ((y - 8) / (TOP - 8)) * (high - low)
+      knob("bucket").value = t5Bucket(-Math.floor(u < 1 ? 0 : 2 ** (u - 1)), starts, false)
+      bucket = knob("bucket").value
+      knob("its bias").value = high - ((y - 8) / (TOP - 8)) * (high - low)
     },
     arrows: { x: doublings },
   })

@@ -1,4 +1,4 @@
-// FIRE's learned curve stands still over the axis of shares, and the tokens slide along under it.
+// FIRE's learned curve over normalized distances, and where the keys of a query lie on this axis.
 
 import { fireCurve, fireShare } from "../math/biases.js"
 import { nailed, sameShare } from "../math/families.js"
@@ -12,21 +12,21 @@ export default function fireRuler(stage) {
   const { head, distance, longest, trained } = stage.data
 
   stage.predict(
-    `The heads have learned “${distance} back” on ${trained} tokens. Which token does a query at place ${longest} look at?`,
-    ["a nearer one", `the one ${distance} back`, "a farther one"],
+    `The heads have learned to attend to distance ${distance}, on ${trained} tokens. To which distance does a query at ${longest} attend?`,
+    ["a smaller one", `${distance}`, "a larger one"],
     (answer) => {
-      nail.value = false
-      place.value = longest
-      return `${answer === "a farther one" ? "Yes" : "No, a farther one"}: the one ${peak()} back. The ruler got longer, so ${distance} tokens became a smaller share of it, and the share that once meant ${distance} is further out.`
+      raised.value = false
+      position.value = longest
+      return `${answer === "a larger one" ? "Yes" : "No, a larger one"}: ${peak()}. The normalizer has grown, so distance ${distance} has a smaller normalized distance, and the one that it had belongs to ${peak()} now.`
     },
   )
-  const place = stage.film("query m", { min: distance, max: longest, value: Math.floor(head.threshold), rate: 24 })
-  const nail = stage.toggle("nail the ruler down", false)
-  const threshold = stage.slider("up to T", { min: Math.ceil(head.threshold), max: longest, value: longest })
-  stage.each(() => (threshold.element.hidden = !nail.value))
+  const position = stage.film("query m", { min: distance, max: longest, value: Math.floor(head.threshold), rate: 24 })
+  const raised = stage.toggle("raise the threshold", false)
+  const threshold = stage.slider("to T", { min: Math.ceil(head.threshold), max: longest, value: longest })
+  stage.each(() => (threshold.element.hidden = !raised.value))
 
-  const m = () => Math.floor(place.value)
-  const now = () => (nail.value ? nailed(head, threshold.value) : head)
+  const m = () => Math.floor(position.value)
+  const now = () => (raised.value ? nailed(head, threshold.value) : head)
   const share = (/** @type {number} */ back) => fireShare(m(), m() - back, now())
   const bias = (/** @type {number} */ back) => fireCurve(share(back), now())
   const peak = () => {
@@ -37,7 +37,7 @@ export default function fireRuler(stage) {
 
   stage.canvas({
     label: () =>
-      `The learned curve over shares of the way from 0 to 1. For a query at ${m()} the token ${distance} back has the share ${share(distance).toFixed(2)}, and the peak of the curve stands over the token ${peak()} back`,
+      `The learned bias over normalized distances from 0 to 1. For a query at ${m()} the distance ${distance} has the normalized distance ${share(distance).toFixed(2)}, and the peak is at distance ${peak()}`,
     ratio: () => HIGH + 96,
     draw: (ctx, width, _height, look) => {
       const shares = Array.from({ length: 301 }, (_, i) => i / 300)
@@ -70,24 +70,23 @@ export default function fireRuler(stage) {
         dashed(ctx, back === distance ? [4, 3] : [], () => stroke(ctx, [x, y], [x, top], look.series[i], 1))
         dot(ctx, x, y, look.series[i], 5)
       })
-      write(ctx, look, `tokens back from m = ${m()}, to the first`, box.left, top + 56)
+      write(ctx, look, `distance from m = ${m()}, to the first token`, box.left, top + 56)
       const bold = { weight: 700, halo: true }
-      const x = Math.max(box.left + 44, to.x(share(distance)) - 6)
-      write(ctx, look, `${distance} back`, x, 18, { ...bold, color: look.letters[1], align: "right" })
-      const looks = nearest === distance ? "" : `looks ${nearest} back`
-      write(ctx, look, looks, to.x(share(nearest)) + 8, 18, { ...bold, color: look.letters[0] })
+      const x = Math.max(box.left + 68, to.x(share(distance)) - 6)
+      write(ctx, look, `distance ${distance}`, x, 18, { ...bold, color: look.letters[1], align: "right" })
+      const moved = nearest === distance ? "" : `peak at ${nearest}`
+      write(ctx, look, moved, to.x(share(nearest)) + 8, 18, { ...bold, color: look.letters[0] })
     },
-    arrows: { x: place },
+    arrows: { x: position },
   })
   stage.say(() => {
     const { threshold: usual } = now()
     const reads = sameShare(distance, m(), 0, now()).toFixed(1)
-    const back = `the token ${distance} back has the share ${share(distance).toFixed(2)}`
-    const known = nail.value ? "to which it is nailed" : "that it learned"
-    return `A query at ${m()} looks ${peak()} back. ${
+    const back = `distance ${distance} has the normalized distance ${share(distance).toFixed(2)}`
+    return `A query at ${m()} attends most to distance ${peak()}. ${
       m() > usual
-        ? `Its ruler is ${m()} long, not the ${usual.toFixed(0)} ${known}: ${back}, and is read as if it stood ${reads} back.`
-        : `Its ruler is ${usual.toFixed(0)} long, as ${nail.value ? "nailed down" : "learned"}: ${back}.`
+        ? `Its normalizer is ψ(${m()}), no longer ψ(T) with T = ${usual.toFixed(0)}: ${back}, and gets the bias of ${reads}.`
+        : `Its normalizer is ψ(T) with T = ${usual.toFixed(0)}, as ${raised.value ? "raised" : "learned"}: ${back}.`
     }`
   })
 }

@@ -1,4 +1,4 @@
-// Two curves over the distance, a query that mixes them, and the distance at which the mix is highest.
+// Two curves over the offset, a query that mixes them, and the offset at which the mix is highest.
 
 import { axes, dot, hand, line, percent, short, write } from "../kit/plot.js"
 import { softmax } from "../math/attention.js"
@@ -15,17 +15,17 @@ export default function profileMixer(stage) {
   const missed = distances.filter((distance) => !reached.includes(distance))
 
   stage.predict(
-    `Two curves, ${distances.length} distances. At how many of them can some query point, so that its score is highest there?`,
-    ["at 2", `at ${reached.length}`, `at all ${distances.length}`],
+    `Two curves, ${distances.length} offsets. How many of them can some query select, so that its bias is highest there?`,
+    ["2 of them", `${reached.length} of them`, `all ${distances.length}`],
     (answer) => {
       turn.value = start
-      const right = answer === `at ${reached.length}`
-      return `${right ? "Yes" : "No"}: at ${reached.length}. The query's states are a direction, and the highest score is at the point that lies furthest that way. Distance ${missed.join(", ")} lies between its neighbors, and some other point is always further out. Turn the query and see.`
+      const right = answer === `${reached.length} of them`
+      return `${right ? "Yes" : "No"}: ${reached.length}. The query's states are a direction, and the bias is highest at the point that lies furthest that way. Offset ${missed.join(", ")} lies between its neighbors, and some other point is always further out. Rotate the query's states and see.`
     },
   )
   const degrees = (/** @type {number} */ v) => `${(360 * v) / ROUND}°`
-  const turn = stage.slider("direction of the query", { min: 0, max: ROUND - 1, value: start, show: degrees })
-  const size = stage.slider("its length", { min: 0, max: most, value: most / 2, step: 0.5, show: short })
+  const turn = stage.slider("direction of the states", { min: 0, max: ROUND - 1, value: start, show: degrees })
+  const size = stage.slider("their length", { min: 0, max: most, value: most / 2, step: 0.5, show: short })
 
   const states = () => {
     const angle = (2 * Math.PI * turn.value) / ROUND
@@ -41,7 +41,7 @@ export default function profileMixer(stage) {
   stage.canvas({
     label: () => {
       const { weights, best } = scored()
-      return `Left ${distances.length} points, one a distance, and the direction of the query. Right its score at each distance, highest at ${best}, with ${percent(weights[best])} of the weight. The arrow keys turn the query`
+      return `Left ${distances.length} points, one an offset, and the states of the query. Right its bias at each offset, highest at ${best}, with ${percent(weights[best])} of the weight. The arrow keys rotate the states`
     },
     ratio: (width) => (width < 480 ? 400 : 230),
     draw: (ctx, width, _height, look) => {
@@ -65,7 +65,7 @@ export default function profileMixer(stage) {
       const box = { left, top: below ? side + 40 : 14, width: width - left - 12, height: below ? 140 : 170 }
       const last = distances.length - 1
       const high = Math.max(1, size.value) * 1.15
-      const to = axes(ctx, look, box, { x: [0, last], y: [-high, high], xlabel: "distance Δ", ylabel: "score" })
+      const to = axes(ctx, look, box, { x: [0, last], y: [-high, high], xlabel: "offset Δ", ylabel: "bias" })
       bank.forEach((own) => line(ctx, to, distances, own, look.soft, 1))
       line(ctx, to, distances, curve, look.series[0], 2.4)
       dot(ctx, to.x(best), to.y(curve[best]), look.series[1], 6)
@@ -81,7 +81,7 @@ export default function profileMixer(stage) {
     const { curve, weights, best } = scored()
     const [c1, c2] = states().map((state) => short(Number(state.toFixed(1))))
     if (!size.value)
-      return `States 0 and 0: no distance is preferred, and each gets ${percent(weights[0])} of the weight.`
-    return `States ${c1} and ${c2}: the highest score, ${short(Number(curve[best].toFixed(2)))}, is at distance ${best}. Of equal words this one gets ${percent(weights[best])} of the weight.`
+      return `States 0 and 0: no offset is preferred, and each gets ${percent(weights[0])} of the weight.`
+    return `States ${c1} and ${c2}: the highest bias, ${short(Number(curve[best].toFixed(2)))}, is at offset ${best}. Of equal tokens this one gets ${percent(weights[best])} of the weight.`
   })
 }

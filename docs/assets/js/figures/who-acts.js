@@ -1,4 +1,4 @@
-// A sentence whose words can act: each counts, fades and turns the keys that pass it. Four maps show how far they are.
+// A sentence whose tokens can act: each counts, fades and reflects the keys before it. Four maps show what becomes of them.
 
 import { counted, faded, turned } from "../math/content.js"
 import { heat } from "../kit/heat.js"
@@ -9,7 +9,7 @@ import { frame, percent, write } from "../kit/plot.js"
  *   map: "viridis" | "RdBu_r", low: number, high: number }} ActMap */
 
 /** @typedef {{ word: string, acts: boolean }} Token */
-/** `more` may be said `most` times over, at the place `at`.
+/** `more` may be said `most` times over, at the index `at`.
  * @typedef {{ words: string[], acts: number[], gate: number, more: string[], at: number, most: number }} Data */
 
 const WIDE = 560 // pixels from which the four maps stand in one row
@@ -27,13 +27,13 @@ export default function whoActs(stage) {
 
   stage.predict(
     "Only the full stops act. Let every token act as they do: what becomes of the three maps with blocks?",
-    ["finer blocks, one a word", "stripes along the diagonal", "one block, all cells alike"],
+    ["finer blocks, one a token", "stripes along the diagonal", "one block, all cells alike"],
     (answer) => {
       ;[rain.value, others.value] = [0, 1]
       grow()
       ;[query.value, key.value] = [last(), 0]
       const verdict = answer.startsWith("stripes") ? "Yes: stripes." : "No: stripes."
-      return `${verdict} If all tokens act alike, only their number matters, and we are back at distances.`
+      return `${verdict} If all gates are equal, only the offset matters.`
     },
   )
   const query = stage.slider("query m", { min: 0, max: last(), value: last(), show: name })
@@ -42,22 +42,22 @@ export default function whoActs(stage) {
   const others = stage.slider("the others act by", { min: 0, max: 1, step: 0.05, value: 0, show: percent })
   const rain = stage.slider(`“${more.join(" ")}”, times`, { min: 0, max: most, value: 0 })
 
-  /** Say `more` as often as the slider wants; the words that are looked at stay the same. */
+  /** Say `more` as often as the slider wants; query and key stay the same. */
   const grow = () => {
     if (times === rain.value) return
-    const places = [query, key].map(({ value }) => value)
+    const positions = [query, key].map(({ value }) => value)
     const from = at + Math.min(times, rain.value) * more.length
     const by = (rain.value - times) * more.length
     const added = Array.from({ length: Math.max(0, by) }, (_, i) => ({ word: more[i % more.length], acts: false }))
     tokens.splice(from, Math.max(0, -by), ...added)
     times = rain.value
     query.max = key.max = last()
-    ;[query.value, key.value] = places.map((i) => (i < from ? i : Math.max(from - 1, i + by)))
+    ;[query.value, key.value] = positions.map((i) => (i < from ? i : Math.max(from - 1, i + by)))
   }
   stage.each(() => {
     grow()
     if (key.value > query.value) key.value = query.value
-    flip.textContent = `${tokens[key.value].acts ? "Silence" : "Let act:"} ${name(key.value)}`
+    flip.textContent = `${tokens[key.value].acts ? "Stop" : "Let act:"} ${name(key.value)}`
   })
 
   const shares = () => tokens.map(({ acts }) => (acts ? 1 : others.value))
@@ -69,10 +69,10 @@ export default function whoActs(stage) {
     const light = { map: /** @type {const} */ ("viridis"), low: 0 }
     const mirrored = { map: /** @type {const} */ ("RdBu_r"), low: -1.4, high: 1.4 }
     return [
-      { title: "Tokens back", short: "tokens back", of: (m, n) => m - n, show: String, ...light, high: last() },
-      { title: "CoPE counts", short: "counted", of: (m, n) => counted(acts, m, n), show: few, ...light, high: most },
-      { title: "A gate fades", short: "let through", of: fades, show: few, ...light, high: 1 },
-      { title: "PaTH turns", short: "turned", of: (m, n) => turned(acts, m, n), show: sign, ...mirrored },
+      { title: "Offset m − n", short: "offset", of: (m, n) => m - n, show: String, ...light, high: last() },
+      { title: "CoPE: count", short: "count", of: (m, n) => counted(acts, m, n), show: few, ...light, high: most },
+      { title: "Gate: factor", short: "factor", of: fades, show: few, ...light, high: 1 },
+      { title: "PaTH: sign", short: "sign", of: (m, n) => turned(acts, m, n), show: sign, ...mirrored },
     ]
   }
   /** What the maps are if all tokens act alike, and nothing if they do not. */
@@ -86,7 +86,7 @@ export default function whoActs(stage) {
     return ["", `Shaw’s table${steps}`, `ALiBi, slope ${slope}`, turn]
   }
 
-  /** Where the words and the maps stand. @param {Ctx} ctx @param {number} width */
+  /** Where the tokens and the maps stand. @param {Ctx} ctx @param {number} width */
   const layout = (ctx, width) => {
     const left = 74
     let [x, y] = [left, 0]
@@ -166,7 +166,7 @@ export default function whoActs(stage) {
     })
   }
   const paper = stage.canvas({
-    label: () => `${tokens.length} words that may act, and four maps of queries and keys. ${reading()}`,
+    label: () => `${tokens.length} tokens that may act, and four maps of queries and keys. ${reading()}`,
     ratio: (width) => layout(paper.ctx, width).height,
     draw: (ctx, width, _height, look) => {
       drawWords(ctx, look, width)
@@ -184,9 +184,9 @@ export default function whoActs(stage) {
         ({ left, top, width, height }) => x > left && x < left + width && y > top && y < top + height,
       )
       if (!box) return
-      const place = (/** @type {number} */ far) => Math.floor((far / box.width) * tokens.length)
-      query.value = place(y - box.top)
-      key.value = place(x - box.left)
+      const index = (/** @type {number} */ far) => Math.floor((far / box.width) * tokens.length)
+      query.value = index(y - box.top)
+      key.value = index(x - box.left)
     },
     arrows: { x: key, y: query },
   })
@@ -200,18 +200,17 @@ export default function whoActs(stage) {
     const rest = others.value && act < between.length ? `, the others by ${percent(others.value)}` : ""
     const on =
       m === n
-        ? `${name(m)} sees itself.`
-        : `From ${name(n)} to ${name(m)}: ${plural(Number(back), "token")}, of which ${act} ${act === 1 ? "acts" : "act"}${rest}.`
+        ? `Query and key are ${name(m)}.`
+        : `From ${name(n)} to ${name(m)}: offset ${back}, and ${act} of these tokens ${act === 1 ? "acts" : "act"}${rest}.`
     const [, shaw, alibi, rope] = alike()
     const all =
       shaw === rope ? " No token acts, and no encoding is left." : ` All act alike: ${shaw}; ${alibi}; ${rope}.`
     const old = shaw ? all : ""
-    return `${on} Counted: ${count}. Weight let through: ${left}. Turned: ${turn}.${old}`
+    return `${on} Count: ${count}. Factor of the weight: ${left}. Sign: ${turn}.${old}`
   }
   stage.say(reading)
 }
 
-const plural = (/** @type {number} */ count, /** @type {string} */ what) => `${count} ${what}${count === 1 ? "" : "s"}`
 const few = (/** @type {number} */ value) =>
   Number.isInteger(value) ? String(value) : Math.abs(value) < 0.005 ? "≈0" : value.toFixed(2)
 const sign = (/** @type {number} */ value) =>
