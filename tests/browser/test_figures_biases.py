@@ -29,7 +29,9 @@ def test_alibi_window(open_figure):
     lit = weights[10]
     count = np.argmax(lit[::-1].cumsum() >= 0.9) + 1
     assert f"Head 10 slope {alibi_slopes(12)[10]:.4f}: the weight halves every" in readout()
-    assert f"attends at mean distance {lit @ (60 - np.arange(61)):.1f} and the nearest {count} keys hold 90%" in readout()
+    assert (
+        f"attends at mean distance {lit @ (60 - np.arange(61)):.1f} and the nearest {count} keys hold 90%" in readout()
+    )
     assert f"leads by 5.0 logits and gets {100 * lit[40]:.0f}%." in readout()
     assert f"It wins in {(weights[:, 40] > 0.5).sum()} of 12 heads." in readout()
     figure.locator("span", has_text="flowerpot").first.click()

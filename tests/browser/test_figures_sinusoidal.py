@@ -60,7 +60,7 @@ def test_drag_words(open_figure):
 
 
 def orders_told_apart(mask, seat, depth):
-    """Return how many orders of the tokens that the output at `seat` depends on it tells apart, and how many there are."""
+    """Return how many orders of the tokens it depends on the output at `seat` tells apart, and how many there are."""
     view = MASKS("view(allowed, 8, seat, depth)", allowed=np.ravel(mask).tolist(), seat=seat, depth=depth)
     return [view["distinct"], view["orders"]]
 
@@ -170,7 +170,7 @@ def test_trained_head(open_figure):
 def test_clock_wedges(open_figure):
     figure, _, readout = open_figure(f"{PART}geometry/", "clock-wedges")
     for position, offset in ((0, 3), (4.5, 3), (6, 5.1)):
-        slide(figure, **{"position_p": position, "offset_Δ": offset})
+        slide(figure, position_p=position, offset_Δ=offset)
         expected = kernel(offset, 8, base=16)
         assert readout().startswith(f"Positions {position:.1f} and {position + offset:.1f}:")
         assert numbers(readout())[-2:] == pytest.approx([offset, expected], abs=0.006)

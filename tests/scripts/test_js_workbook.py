@@ -1,4 +1,4 @@
-"""Answers that are judged in the page: the verdicts are those of Python, and formulas are read as a reader means them."""
+"""Answers that are judged in the page: the verdicts are those of Python, and formulas are read as readers mean them."""
 
 import json
 import math
@@ -73,7 +73,9 @@ def test_what_a_reader_types_is_read_as_numbers(text, values):
     assert EXPRESSION("numbersOf(text)", text=text) == pytest.approx(values)
 
 
-@pytest.mark.parametrize("text", ["", "dog", "2 +", "(1", "sqrt 2", "3 apples", "1 2 dog", "__proto__", "constructor(1)"])
+@pytest.mark.parametrize(
+    "text", ["", "dog", "2 +", "(1", "sqrt 2", "3 apples", "1 2 dog", "__proto__", "constructor(1)"]
+)
 def test_what_is_no_number_is_refused(text):
     assert EXPRESSION("numbersOf(text)", text=text) is None
 

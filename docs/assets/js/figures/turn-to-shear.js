@@ -66,8 +66,7 @@ export default function turnToShear(stage) {
     const [c, [x, y]] = [share.value, key()]
     if (c === 0) {
       const slope = Math.abs(theta * y)
-      if (slope < 1e-9)
-        return "A shear changes only keys with something in their second channel: here the logit stays."
+      if (slope < 1e-9) return "A shear changes only keys with something in their second channel: here the logit stays."
       return `A shear: the logit ${y < 0 ? "falls" : "rises"} linearly, by ${slope.toFixed(2)} a token${y === -1 ? ", which is ALiBi" : ""}.`
     }
     const rate = theta * Math.sqrt(Math.abs(c))

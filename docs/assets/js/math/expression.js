@@ -1,7 +1,7 @@
 // What a reader types as an answer: numbers and short formulas such as 2^10, pi/4, ceil(ln(8)/0.1), one or several.
 
 /** @type {Record<string, number>} */
-const CONSTANTS = { pi: Math.PI, "π": Math.PI, e: Math.E }
+const CONSTANTS = { pi: Math.PI, π: Math.PI, e: Math.E }
 /** @type {Record<string, (x: number) => number>} */
 const FUNCTIONS = {
   sqrt: Math.sqrt,
@@ -22,7 +22,7 @@ const FUNCTIONS = {
   round: Math.round,
 }
 const TOKEN = /\s*(?:(\d[\d_]*\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)|([a-zπ]\w*)|(\*\*|[-+*/^(),;√]))/iy
-const THOUSANDS = /\d{1,3}(?:,\d{3})+(?![\d,])/g
+const THOUSANDS = /\d{1,3}(?:,\d{3})+(?!\d|,\d)/g
 const MARKS = /** @type {const} */ ([
   [/[−–]/g, "-"],
   [/[×·]/g, "*"],
@@ -102,7 +102,10 @@ class Reader {
 /** The numbers of a text, parted by commas, semicolons or spaces; null where it is none.
  * @param {string} text @returns {number[] | null} */
 export const numbersOf = (text) => {
-  let plain = text.trim().replace(/^\[(.*)\]$/s, "$1").trim()
+  let plain = text
+    .trim()
+    .replace(/^\[(.*)\]$/s, "$1")
+    .trim()
   for (const [mark, sign] of MARKS) plain = plain.replace(mark, sign)
   if (!plain) return null
   // The comma of 1,000 parts nothing where no other does, or where a space follows those that do.

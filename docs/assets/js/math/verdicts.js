@@ -72,7 +72,11 @@ const difference = (given, exercise, scales) => {
   if (given.length !== numbers.length)
     return single ? `${given.length} numbers came in, and one is asked for` : `${numbers.length} numbers are asked for`
   if (!given.every(Number.isFinite)) return single ? "it is no finite number" : "it holds what is no finite number"
-  const digits = single ? String(given[0]).replace(/e.*|[-.]/g, "").replace(/^0+|0+$/g, "") : ""
+  const digits = single
+    ? String(given[0])
+        .replace(/e.*|[-.]/g, "")
+        .replace(/^0+|0+$/g, "")
+    : ""
   if (digits && !right.whole && near(Number(numbers[0].toPrecision(digits.length)), given[0], 1e-9, 0))
     return `right as far as it goes; give more than ${digits.length} digit${digits.length > 1 ? "s" : ""}`
   const [rtol, atol] = right.whole ? [0, ROUNDING] : [exercise.rtol ?? 0, exercise.atol ?? 0]

@@ -1,11 +1,19 @@
 """What a page of the workbook needs to judge an answer by itself: the same right and wrong answers, as JSON."""
 
+import html
 import json
 from typing import Any
+
+import numpy as np
 
 from posenc_book.workbook.functions import Function
 from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 from posenc_book.workbook.reading import SCALES
+
+
+def answer_fields(exercises: dict[str, Exercise], part: int) -> str:
+    """Return the element of a page of the workbook by which a script puts fields under the exercises of a part."""
+    return f'<div data-script="workbook" data-answers="{html.escape(page_answers(exercises, part))}"></div>'
 
 
 def page_answers(exercises: dict[str, Exercise], part: int) -> str:
@@ -24,7 +32,9 @@ def page_answers(exercises: dict[str, Exercise], part: int) -> str:
 
 
 def _facts(exercise: Exercise) -> dict:
-    wrong = [(_value(exercise, answer), words) for answer, words in exercise.wrong]
+    # Nobody types a matrix into a line.
+    lines = [(answer, words) for answer, words in exercise.wrong if np.ndim(answer) < 2]
+    wrong = [(_value(exercise, answer), words) for answer, words in lines]
     facts = {"why": exercise.why, "right": _value(exercise, exercise.right), "wrong": wrong}
     if isinstance(exercise, Choice):
         return facts | {"kind": "choice", "options": list(exercise.options)}

@@ -43,7 +43,10 @@ export const colorBar = (ctx, look, box, low, high, map) => {
   const y = (/** @type {number} */ v) => bar.top + ((high - v) / (high - low)) * bar.height
   for (const v of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
     const base = v === low ? "bottom" : v === high ? "top" : "middle"
-    write(ctx, look, short(v, Math.abs(v) < 1 || Math.abs(v) >= 100 ? 3 : 2), bar.left + bar.width + 4, y(v), { size: 11, base })
+    write(ctx, look, short(v, Math.abs(v) < 1 || Math.abs(v) >= 100 ? 3 : 2), bar.left + bar.width + 4, y(v), {
+      size: 11,
+      base,
+    })
   }
 }
 
