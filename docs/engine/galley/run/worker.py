@@ -19,6 +19,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from galley.run import figure
 from galley.run.limits import end_late, lift_time, limit_memory, limit_time
@@ -284,10 +285,10 @@ class _Runner:
         changed = [label for label, each in drawn.items() if narrow_figure.is_wide(each)]
         for label in changed:
             narrow_figure.narrow(drawn[label])
-        value = None
+        value: Any = None
         if "narrow" in options:
             value = eval(compile(options["narrow"], self.filename, "eval"), self.scope)
-        narrow = [figure.draw(each, f"{label}-n") if label in changed else "" for label, each in drawn.items()]
+        narrow = [figure.draw(each, f"{label}-n", True) if label in changed else "" for label, each in drawn.items()]
         if hasattr(value, "_repr_svg_"):
             narrow.insert(0, figure.tidy(value._repr_svg_(), f"figure-{self.blocks}-n"))
         return [""] * (len(wide) - len(narrow)) + narrow
