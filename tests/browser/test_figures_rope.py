@@ -1,4 +1,4 @@
-"""The live figures of Part 3: hands that turn, partial rotation, stretching, layouts, axes and latent keys."""
+"""The live figures of Part 3: pairs that rotate, partial rotation, context extension, layouts, axes, latent keys."""
 
 import json
 import re
@@ -47,26 +47,26 @@ def test_rope_dials(open_figure):
     query, key = np.array([data["query"]]), np.array([data["key"]])
     last, far = data["last"], data["far"]
 
-    def score():
-        turned = (rope(x, [p], layout="interleaved", theta=data["theta"]) for x, p in ((query, last), (key, 5)))
-        return f"{np.vdot(*turned):.2f}"
+    def dot_product():
+        rotated = (rope(x, [p], layout="interleaved", theta=data["theta"]) for x, p in ((query, last), (key, 5)))
+        return f"{np.vdot(*rotated):.2f}"
 
     press(figure, "query at m", "End")
     slide(figure, key_at_n=5)
-    before = score()
+    before = dot_product()
     assert readout().startswith(f"Query at {last} key at 5 Δ = {last - 5}: ")
-    assert readout().endswith(f"the score {before}.")
+    assert readout().endswith(f"q · k = {before}.")
     press(figure, "shift both", "End")
     assert readout().startswith(f"Query at {last + far} key at {5 + far} ")
-    assert readout().endswith(f"the score {before}.")
-    figure.locator("canvas").first.press("ArrowLeft")  # turns the query's first hand by five degrees
+    assert readout().endswith(f"q · k = {before}.")
+    figure.locator("canvas").first.press("ArrowLeft")  # rotates the query's first vector by five degrees
     first = complex(*query[0, :2]) * np.exp(1j * np.radians(5))
     query[0, :2] = first.real, first.imag
-    assert score() != before
-    assert readout().endswith(f"the score {score()}.")
+    assert dot_product() != before
+    assert readout().endswith(f"q · k = {dot_product()}.")
 
 
-def test_a_dragged_hand_of_rope_dials_points_where_it_was_dropped(open_figure):
+def test_a_dragged_vector_of_rope_dials_points_where_it_was_dropped(open_figure):
     figure, data, _ = open_figure(DERIVATION, "rope-dials")
     canvas = figure.locator("canvas").first
     canvas.scroll_into_view_if_needed()
