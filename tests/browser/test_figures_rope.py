@@ -87,41 +87,41 @@ def test_rope_hands(open_figure):
     theta = np.array(data["theta"])
     pairs = len(theta)
     tries = data["tries"]
-    figure.get_by_role("button", name=f"Scatter {tries} times").click()
+    figure.get_by_role("button", name=f"Draw {tries} times").click()
     slide(figure, distance_Δ=20)
     starts = 2 * np.pi * np.random.RandomState(data["seed"]).random_sample((tries, pairs))
     up = np.repeat([1.0, 0.0], pairs)
 
-    def score(start, distance):
+    def product(start, distance):
         query = np.concatenate([np.cos(start), np.sin(start)])[None]
         return (rope(query, [distance], theta=theta) @ up).item()
 
-    equal, built = score(np.zeros(pairs), 20), score(-data["built"] * theta, 20)
-    far, near = (np.array([score(start, distance) for start in starts]) for distance in (20, 0))
-    assert f"equal starts score {equal:.1f} of {pairs} scattered ones {far[-1]:.1f} those" in readout()
-    assert f"score {built:.1f}. Scatters" in readout()
+    equal, built = product(np.zeros(pairs), 20), product(-data["built"] * theta, 20)
+    far, near = (np.array([product(start, distance) for start in starts]) for distance in (20, 0))
+    assert f"with equal phases q · k is {equal:.1f} of {pairs} with random ones {far[-1]:.1f} with" in readout()
+    assert f"it is {built:.1f}. Random ones" in readout()
     assert readout().endswith(f"lower here than at distance 0: {(far < near).sum()} of {tries}.")
     figure.locator(".stage-predict button").last.click()
-    assert f"The key {data['ask']} back" in readout()
-    assert f"those built for {data['ask']} score {pairs}.0." in readout()
+    assert f"The key {data['bet']} back" in readout()
+    assert f"with those built for {data['bet']} it is {pairs}.0." in readout()
 
 
 def test_rope_channels(open_figure):
     figure, data, readout = open_figure(EFFECT, "rope-channels")
-    slide(figure, pairs_that_turn=46)
+    slide(figure, rotated_pairs=46)
     press(figure, "context", "ArrowLeft")
     dim = data["dim"]
     context = data["context"] // 2
     far = np.arange(context // 2 + 1, context + 1)
-    assert readout().startswith(f"Pairs that turn: 46 of 64. Within {context}: ")
+    assert readout().startswith(f"Rotated pairs: 46 of 64. Within {context}: ")
     for name, options in {
         "partial RoPE": {"rotary_dim": 92},
         "p-RoPE": {"theta": proportional(dim, 46 / 64)[0]},
-        "all turn": {"theta": rope_frequencies(dim)[0]},
+        "full RoPE": {"theta": rope_frequencies(dim)[0]},
     }.items():
         complete = (np.array(RoPE(dim, **options).theta) * context >= 2 * np.pi).sum()
         match = 100 * (rope(np.ones((len(far), dim)), far, **options) @ np.ones(dim)).mean() / dim
-        share = number(rf"{name}: {complete} complete a turn (-?\d+)% of a match", readout())
+        share = number(rf"{name}: {complete} complete a rotation (-?\d+)% of a match", readout())
         assert share == pytest.approx(match, abs=0.51)
 
 
