@@ -209,14 +209,14 @@ def test_layout_shuffle(open_figure, rows, code):
     q, k = np.random.default_rng(0).normal(size=(2, 3, 8))  # as the page draws them
     order = layout_order(8, "half") if rows == "half" else np.arange(8)
     turned_q, turned_k = (rope(x[:, order], np.arange(3), layout=code) for x in (q, k))
-    assert number(r"the score is (-?[\d.]+\d)", readout()) == pytest.approx(turned_q[1] @ turned_k[0], abs=0.00051)
-    assert f"{8 if rows == code else 2} of 8 keep their speed" in readout()
+    assert number(r"q · k is (-?[\d.]+\d)", readout()) == pytest.approx(turned_q[1] @ turned_k[0], abs=0.00051)
+    assert f"{8 if rows == code else 2} of 8 keep their frequency" in readout()
     slide(figure, channel=6)
     place = int(np.flatnonzero(order == 6)[0])
     turned_with = np.flatnonzero(abs(rope(np.eye(8), np.ones(8), layout=code)[place]) > 1e-9)
     other = int(turned_with[turned_with != place][0])
     assert "Channel 6 belongs to channel 7 at θ₃ = 0.001." in readout()
-    assert f"its place {place} with place {other} where channel {order[other]} lies" in readout()
+    assert f"its index {place} with index {other} where channel {order[other]} lies" in readout()
 
 
 @pytest.mark.parametrize(("name", "degrees"), [("two axes", 90.0), ("four", 45.0), ("golden", 90 * (5**0.5 - 1))])
