@@ -125,7 +125,7 @@ def test_rope_channels(open_figure):
         assert share == pytest.approx(match, abs=0.51)
 
 
-def assert_prices(line, theta, plain_theta, trained, length):
+def assert_costs(line, theta, plain_theta, trained, length):
     """Assert overreach and squeeze, as chapter 3.4 defines them; return the overreach."""
     turns = trained * plain_theta / (2 * np.pi)
     overreach = (theta * length / (plain_theta * trained))[turns < 1].max()
@@ -150,7 +150,7 @@ RECIPES = {  # at a head of 128 channels, base 10,000, trained on 4,096 tokens, 
     "YaRN": frequencies.yarn(128, 16, 4096),
     "by parts": frequencies.by_parts(128, 16, 4096),
     "Llama 3": frequencies.llama3(128, 16, original_length=4096, base=1e4),
-    "linear": frequencies.linear(128, 16),
+    "PI": frequencies.linear(128, 16),
     "dynamic NTK": frequencies.dynamic_ntk(128, 16, 65_536, 4096),
 }
 PUBLISHED = {  # frequencies and attention factor, base, trained length, greatest length
@@ -167,14 +167,14 @@ def test_stretch_planner(open_figure):
         figure.get_by_role("combobox", name="recipe").select_option(label=recipe)
         slide_to(figure, "factor", 16)
         slide_to(figure, "new length", 65_536)
-        overreach = assert_prices(readout(), theta, rope_frequencies(128)[0], 4096, 65_536)
+        overreach = assert_costs(readout(), theta, rope_frequencies(128)[0], 4096, 65_536)
         assert number(r"Logits × ([\d.]+\d)", readout()) == pytest.approx(factor**2, abs=0.00051)
         if overreach > 1.01:
             assert number(r"up to (\d+) tokens", readout()) == pytest.approx(65_536 / overreach, abs=1.1)
         assert_copied(figure, theta, factor, 65_536)
     for model, ((theta, factor), base, trained, length) in PUBLISHED.items():
         figure.get_by_role("combobox", name="model").select_option(label=model)
-        assert_prices(readout(), theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
+        assert_costs(readout(), theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
         assert_copied(figure, theta, factor, length)
 
 
@@ -197,7 +197,7 @@ def test_copy_back(open_figure):
     figure, _, readout = open_figure(f"{PART}stretching/", "copy-back")
     for factor in (2, 5):
         slide_to(figure, "factor", factor)
-        assert number(r"linear names the token (\d+)", readout()) == pytest.approx(4 * factor, abs=1)
+        assert number(r"PI names the token (\d+)", readout()) == pytest.approx(4 * factor, abs=1)
 
 
 @pytest.mark.parametrize("code", ["interleaved", "half"])
