@@ -237,8 +237,8 @@ def test_latent_cache(open_figure):
     figure, data, readout = open_figure(f"{PART}latent-attention/", "latent-cache")
     usual = data["latent"] + data["rotary"]
     assert f"are {usual} numbers a token and layer" in readout()
-    slide(figure, heads=16, latent=256, turned_key=32)
-    assert "A latent of 256 and a turned key of 32 are 288 numbers a token and layer" in readout()
+    slide(figure, heads=16, latent=256, rotated_key=32)
+    assert "A latent of 256 and a rotated key of 32 are 288 numbers a token and layer" in readout()
     assert f"keys and values of 16 heads are {2 * 16 * data['width']}" in readout()
     predict(figure, f"{usual:,}")
     assert f"keys and values of {data['heads']} heads are {2 * data['heads'] * data['width']}" in readout()
