@@ -69,27 +69,27 @@ def least_regret(questions, length, among=None):
 def test_regret_chooser(open_figure):
     figure, _, readout = open_figure(f"{PART}which-encoding/", "regret-chooser")
     _, line, near = least_regret(QUESTIONS, 256)
-    assert readout() == f"At 256 tokens asked 5 questions: {line} Never more than 0.1 behind: {near} of the 14."
+    assert readout() == f"At 256 tokens over 5 tasks: {line} Never more than 0.1 behind: {near} of the 14."
     assert predict(figure, "look up").startswith("No: without “look up”")
     assert least_regret([question for question in QUESTIONS if question != "look up"], 256)[1] in readout()
     assert predict(figure, "first token").startswith("Yes: without “first token” Transformer-XL")
     _, line, near = least_regret(QUESTIONS[:-1], 256)
-    assert f"asked 4 questions: {line}" in readout()
+    assert f"over 4 tasks: {line}" in readout()
     assert readout().endswith(f"behind: {near} of the 14.")
-    figure.get_by_role("checkbox", name="writes nothing").check()
+    figure.get_by_role("checkbox", name="write nothing").check()
     _, line, near = least_regret(QUESTIONS[:-1], 256, NOTHING_PER_PAIR)
     assert line in readout()
-    assert readout().endswith(f"behind: {near} of the 7 that write nothing for a pair.")
+    assert readout().endswith(f"behind: {near} of the 7 that write nothing per pair of tokens.")
     pick(figure, "32")
     figure.get_by_role("checkbox", name="first token").check()
     name, line, _ = least_regret(QUESTIONS, 32, NOTHING_PER_PAIR)
-    assert f"At 32 tokens asked 5 questions: {line}" in readout()
+    assert f"At 32 tokens over 5 tasks: {line}" in readout()
     assert name == "RoPE"
     for question in QUESTIONS[:-1]:
         figure.get_by_role("checkbox", name=question).uncheck()
-    assert "asked “first token” alone" in readout()
+    assert "over “first token” alone" in readout()
     figure.get_by_role("checkbox", name="first token").uncheck()
-    assert readout().startswith("Nothing is asked")
+    assert readout().startswith("No task is chosen")
 
 
 WAYS = {
