@@ -92,28 +92,24 @@ def test_regret_chooser(open_figure):
     assert readout().startswith("No task is chosen")
 
 
-WAYS = {
-    "true places": "true places",
-    "places in the cache": "places in the cache",
-    "the clock stops": "a stopped clock",
-}
+WAYS = "true positions", "positions in the cache", "keys counted"
 
 
 def looks(data, question, length, capacity, sinks):
-    """Return how much of its weight the layer gives to the token asked for, by the name of what it is told."""
+    """Return how much of its weight the layer gives to the token asked for, by the kind of positions."""
     arguments = {"products": data["products"][question], "theta": data["theta"], "t": length - 1, "capacity": capacity}
     target = length - 5 if question == 0 else 0
     tokens = CACHE("cachedTokens(t, capacity, sinks)", sinks=sinks, **arguments)
     heads = "products.map((head) => head.map((pairs) => curve(pairs, theta, t)))"
     shares = {}
-    for way, name in WAYS.items():
+    for way in WAYS:
         weights = CACHE(
-            f"attentionWeights({heads}, tokens, cachedPlaces(tokens, capacity, way))",
+            f"attentionWeights({heads}, tokens, cachedPositions(tokens, capacity, way))",
             tokens=tokens,
             way=way,
             **arguments,
         )
-        shares[name] = dict(zip(tokens, weights, strict=True)).get(target, 0)
+        shares[way] = dict(zip(tokens, weights, strict=True)).get(target, 0)
     return shares
 
 
@@ -125,26 +121,26 @@ def look_line(shares):
 def test_cache_clock(open_figure):
     figure, data, readout = open_figure(f"{PART}kv-cache/", "cache-clock")
     length = data["seen"]
-    assert readout().startswith("28 tokens seen none is dropped yet.")
+    assert readout().startswith("28 tokens seen none is evicted yet.")
     slide(figure, tokens_seen=length)
     usual = looks(data, 0, length, 28, 4)
     assert readout() == (
-        f"{length} tokens seen {length - 28} are dropped. With true places the first token is {length - 1} back; "
-        f"training showed at most 31. Asked “four back?” the layer gives the right token {look_line(usual)}."
+        f"{length} tokens seen {length - 28} are evicted. With true positions the first token is at offset {length - 1}; "
+        f"training had at most 31. Asked for the letter at offset 4 the layer gives the right token {look_line(usual)}."
     )
     slide(figure, tokens_seen=20)
     assert readout().endswith(
-        f"yet. Asked “four back?” the layer gives the right token {look_line(looks(data, 0, 20, 28, 4))}."
+        f"yet. Asked for the letter at offset 4 the layer gives the right token {look_line(looks(data, 0, 20, 28, 4))}."
     )
-    slide(figure, tokens_seen=370, room_for_keys=12, sinks_that_stay=1)
+    slide(figure, tokens_seen=370, cache_size=12, sinks_that_stay=1)
     assert look_line(looks(data, 0, 370, 12, 1)) in readout()
-    pick(figure, "“the first?”")
-    assert f"Asked “the first?” the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}." in readout()
+    pick(figure, "the first letter")
+    assert f"Asked for the first letter the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}." in readout()
     slide(figure, sinks_that_stay=0)
-    assert readout().endswith("0% with a stopped clock. It is no longer in the cache: no place can help.")
-    reply = predict(figure, "at the first tokens")
+    assert readout().endswith("0% with keys counted. It is no longer in the cache: no position can help.")
+    reply = predict(figure, "to the first tokens")
     assert reply.startswith("Yes: the first 4 get ")
-    assert f"the token 4 back {100 * usual['true places']:.0f}%." in reply
+    assert f"the token at offset 4 {100 * usual['true positions']:.0f}%." in reply
     assert look_line(usual) in readout()
 
 

@@ -212,7 +212,7 @@ def test_steps_of_a_ring(ranks):
             assert RING("stepOf(a, b, c)", a=rank, b=(rank - step) % ranks, c=ranks) == step
 
 
-WAYS = ("true places", "places in the cache", "the clock stops")
+WAYS = ("true positions", "positions in the cache", "keys counted")
 
 
 def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[list[int], list[int]]]:
@@ -234,7 +234,7 @@ def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[lis
 def test_the_tokens_in_the_cache_and_their_places(way, capacity, sinks):
     for t, (tokens, places) in enumerate(streamed(60, capacity, sinks, way)):
         assert CACHE("cachedTokens(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
-        assert CACHE("cachedPlaces(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
+        assert CACHE("cachedPositions(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
 
 
 @pytest.mark.parametrize("seed", range(4))
