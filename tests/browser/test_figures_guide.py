@@ -171,7 +171,7 @@ def test_rounding_ruler(open_figure):
     on_target = [table.diagonal(-back, dim1=2, dim2=3).mean().item() for table in weights]
     stored = positions.half().tolist()
     right = ROUNDING("rightShare(places, back, tokens)", places=stored, back=back, tokens=data["tokens"])
-    shares = re.search(r"Predicted: (\S+) of .* lays (\S+) of .* exact angles it is (\S+)\.$", readout())
+    shares = re.search(r"Predicted: (\S+) of .* gives (\S+) of .* exact angles it is (\S+)\.$", readout())
     assert numbers(" ".join(shares.groups())) == pytest.approx([right, *on_target], abs=0.006)
 
 
@@ -192,7 +192,7 @@ def logit_errors(data, kind, place, back, base):
 def test_rounding_sites(open_figure):
     figure, data, readout = open_figure(f"{PART}precision/", "rounding-sites")
     last = data["last"]
-    assert "Near position 10001 with a key at place 0" in readout()
+    assert "Near position 10001 with a key at position 0" in readout()
     assert " ".join(logit_errors(data, "bfloat16", 10_001, None, 1e4)) in readout()
     reply = predict(figure, "frequency")
     near = logit_errors(data, "bfloat16", 10_001, 5, 1e4)
@@ -202,16 +202,16 @@ def test_rounding_sites(open_figure):
     assert predict(figure, "angle").startswith("No")
     slide(figure, base=300, position=325)  # steps of 400, on logarithms
     pick(figure, "float32")
-    pick(figure, "5,555 back")
+    pick(figure, "offset 5,555")
     place = last ** (325 / 400)
-    assert f"Near position {place:.0f} with a key 5555 back" in readout()
+    assert f"Near position {place:.0f} with a key at offset 5555" in readout()
     assert " ".join(logit_errors(data, "float32", place, 5555, 1e5)) in readout()
     pick(figure, "float16")
     slide(figure, position=380)
     assert " ".join(logit_errors(data, "float16", last ** (380 / 400), 5555, 1e5)) in readout()
     assert "position no number" in readout()
     slide(figure, position=200)
-    assert readout() == "Near position 1024 no key stands 5555 back."
+    assert readout() == "Near position 1024 no key has offset 5555."
 
 
 def leaks(weights, owner, real):
