@@ -235,7 +235,7 @@ def packed_row(open_figure):
     return figure, [0, *data["cuts"], len(data["letters"])], readout, weights
 
 
-ALONE = "No pair leaks. Every token sees exactly what it sees alone."
+ALONE = "No pair leaks. Every token attends exactly as it does alone."
 
 
 def test_packed_row_of_documents(packed_row):
