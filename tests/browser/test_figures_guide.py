@@ -287,12 +287,12 @@ def test_ring_clock(open_figure, order, ranks):
     pick(figure, order)
     pick(figure, str(ranks))
     for window in (64, 11):
-        slide(figure, keys_seen=window, step=ranks)
+        slide(figure, sliding_window=window, step=ranks)
         pairs = ring_pairs(order, ranks, window)
         totals, done = pairs.sum(axis=1), pairs.max(axis=0).sum()
         equal = totals.min() == totals.max()
         load = f"each rank has {totals[0]}" if equal else f"a rank has {totals.min()} to {totals.max()}"
-        assert f"Cut {order} on {ranks} ranks {load} pairs. All are done after {done} and" in readout()
+        assert f"Split {order} on {ranks} ranks {load} pairs. All are done after {done} and" in readout()
         waits = 1 - totals.sum() / (ranks * done)
         idle = "nobody waits" if waits < 0.005 else f"{100 * waits:.0f}% of the ranks' time is waiting"
         assert idle in readout()
