@@ -125,8 +125,9 @@ def test_cache_clock(open_figure):
     slide(figure, tokens_seen=length)
     usual = looks(data, 0, length, 28, 4)
     assert readout() == (
-        f"{length} tokens seen {length - 28} are evicted. With true positions the first token is at offset {length - 1}; "
-        f"training had at most 31. Asked for the letter at offset 4 the layer gives the right token {look_line(usual)}."
+        f"{length} tokens seen {length - 28} are evicted. "
+        f"With true positions the first token is at offset {length - 1}; training had at most 31. "
+        f"Asked for the letter at offset 4 the layer gives the right token {look_line(usual)}."
     )
     slide(figure, tokens_seen=20)
     assert readout().endswith(
@@ -135,7 +136,10 @@ def test_cache_clock(open_figure):
     slide(figure, tokens_seen=370, cache_size=12, sinks_that_stay=1)
     assert look_line(looks(data, 0, 370, 12, 1)) in readout()
     pick(figure, "the first letter")
-    assert f"Asked for the first letter the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}." in readout()
+    assert (
+        f"Asked for the first letter the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}."
+        in readout()
+    )
     slide(figure, sinks_that_stay=0)
     assert readout().endswith("0% with keys counted. It is no longer in the cache: no position can help.")
     reply = predict(figure, "to the first tokens")

@@ -130,9 +130,7 @@ export default function cacheClock(stage) {
         ? ` With true positions the first token is at offset ${far}; training had at most ${trained - 1}.`
         : ""
     const missing = tokens.includes(wanted()) ? "" : " It is no longer in the cache: no position can help."
-    const shares = ways.map(
-      (way, i) => `${percent(share(way))}${i ? "" : " of its weight"} with ${way}`,
-    )
+    const shares = ways.map((way, i) => `${percent(share(way))}${i ? "" : " of its weight"} with ${way}`)
     return `${newest() + 1} tokens seen, ${dropped}.${away} Asked for ${ask.value} the layer gives the right token ${shares.join(", ")}.${missing}`
   })
 }
