@@ -28,7 +28,7 @@ def test_the_gallery_is_short_and_its_cards_are_found(open_page):
 
 def test_a_card_opens_and_the_jump_list_leads_to_it(open_page):
     page = open_page("gallery/")
-    page.get_by_role("link", name="KERPLE").click()
+    page.get_by_role("link", name="KERPLE", exact=True).click()
     assert page.locator("#kerple").evaluate("(h) => h.getBoundingClientRect().top") < SCREEN / 2
     card = page.locator(".card:has(#kerple)")
     assert not card.locator("dl").is_visible()
