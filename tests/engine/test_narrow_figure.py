@@ -126,6 +126,22 @@ def test_a_long_title_is_broken_into_lines_of_about_one_length():
     assert title.get_window_extent().width <= panel.get_window_extent().width
 
 
+def test_a_second_axis_with_a_long_label_leaves_its_panel_as_wide_as_it_is():
+    figure, [panel] = panels(1, 1)
+    top = panel.secondary_xaxis("top")
+    top.set_xlabel("high frequency, wavelength in positions, low frequency")
+    top.set_xticks(np.linspace(0, 1, 8), [f"{10**n:,}" for n in range(8)])
+    narrow(figure)
+    widths = []
+    for _ in range(2):
+        figure.draw_without_rendering()
+        widths.append(panel.get_window_extent().width)
+    assert widths[1] == pytest.approx(widths[0], abs=1)
+    assert widths[1] > 0.75 * figure.bbox.width
+    shown = boxes(top.get_xticklabels())
+    assert all(b.x0 - a.x1 >= 3 for a, b in itertools.pairwise(shown))
+
+
 def test_numbers_that_meet_under_a_panel_are_thinned():
     figure, [panel] = panels(1, 1)
     panel.set(xlim=(0, 24), xticks=range(0, 25, 2), xticklabels=[f"{n},000" for n in range(0, 25, 2)])
