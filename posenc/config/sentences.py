@@ -62,7 +62,7 @@ OTHER_FORMAT = (
     "which; add model_type"
 )
 EXTRAPOLATION = (
-    "plan: extrapolation_factor must be 1, got {factor}; transformers has no word for another"
+    "plan: extrapolation_factor must be 1, got {factor}; transformers has no key for another"
 )
 TWO_FACTORS = (
     "plan: attention_factor must be alone, got {keys} beside it; vLLM reads one and transformers "
@@ -94,7 +94,7 @@ WRONG_COUNT = (
     "num_hidden_layers"
 )
 MISSPELLED = "plan: config must be {condition}, got {value}; {remedy}"
-MISSPELLED_INSIDE = "plan: {name} must be of words that are read, got {key}; {remedy}"
+MISSPELLED_INSIDE = "plan: {name} must be of keys that are read, got {key}; {remedy}"
 NO_BASE = (
     "plan: rope_theta must be in the config of {model_type}, got None; add it: its code has no "
     "default"

@@ -27,7 +27,7 @@ export const refuseMisspelled = (config) => {
   const reason = misspelled(config.fields, {}, config.rules)
   if (reason) {
     const { key: value, remedy } = reason
-    throw new Error(filled(sentences.MISSPELLED, { condition: "spelled in known words", value, remedy }))
+    throw new Error(filled(sentences.MISSPELLED, { condition: "of known keys", value, remedy }))
   }
   for (const [name, rope] of ropeDicts(config)) {
     const wrong = unreadKeys(rope, config.rules).find(({ remedy }) => remedy.startsWith("did you mean"))
