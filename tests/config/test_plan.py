@@ -210,12 +210,12 @@ def test_of_a_slice_that_starts_later_all_channels_turn(model_type):
     starts = {layer.slice.start for layer in turning(model)}
     assert starts
     assert min(starts) > 0
-    assert not [warning for warning in model.warnings if "channels turn" in warning]
+    assert not [warning for warning in model.warnings if "channels rotate" in warning]
 
 
 def test_a_part_of_the_channels_that_turns_is_counted():
     model = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
-    assert "24 of 96 channels turn in full_attention" in model.warnings
+    assert "24 of 96 channels rotate in full_attention" in model.warnings
 
 
 @pytest.mark.parametrize(
@@ -293,8 +293,8 @@ def test_it_refuses_in_words(config, message, capsys):
             {"rope_scaling": {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192}},
             "factor 8 times 8,192 is 65,536, max_position_embeddings is 131,072",
         ),
-        ({"partial_rotary_factor": 0.5}, "64 of 128 channels turn in full_attention"),
-        ({}, "25 of 64 pairs never turn once within the length of 131,072 in full_attention"),
+        ({"partial_rotary_factor": 0.5}, "64 of 128 channels rotate in full_attention"),
+        ({}, "25 of 64 pairs complete no rotation within the length of 131,072 in full_attention"),
     ],
 )
 def test_it_warns_of(change, warning):
