@@ -186,7 +186,7 @@ def default_positions(
 
 
 def is_scalar_per_token(positions: Tensor | None, x: Tensor, encoding: Any = None) -> bool:
-    """Tell whether positions are one number a token, (t,) or (b, t), for x (b, h, t, d).
+    """Return whether positions are one number a token, (t,) or (b, t), for x (b, h, t, d).
 
     Coordinates (t, n) can look like (b, t): then `axes` of the encoding decides.
 
@@ -267,7 +267,7 @@ def encoded(
 
 
 def takes_content(encoding: Any) -> bool | None:
-    """Tell whether an encoding is called with q and k before the positions; None if unclear.
+    """Return whether an encoding is called with q and k before the positions; None if unclear.
 
     An encoding of this package says so by its folder. Of any other callable the number of its
     arguments decides, never their names: a bias takes two, rotations and scores take four. What
@@ -360,7 +360,7 @@ def _first_that_fits(
 
 
 def _fits(result: Any, t: int, s: int) -> bool:
-    """Tell whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
+    """Return whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
     if isinstance(result, tuple | list):
         return [getattr(x, "shape", ())[2:3] for x in result] == [(t,), (s,)]
     if not isinstance(result, Tensor) or not 2 <= result.ndim <= 4:
@@ -383,7 +383,7 @@ def _door(encoding: Any) -> str | None:
 
 
 def _asks_for_mask(encoding: Any) -> bool:
-    """Tell whether a call takes `mask`, and no partial has bound it."""
+    """Return whether a call takes `mask`, and no partial has bound it."""
     bound = encoding.keywords if isinstance(encoding, partial) else {}
     return "mask" in _parameters(encoding) and "mask" not in bound
 

@@ -155,8 +155,8 @@ class ALiBi(nn.Module):
 
         Concatenate them with q and k in place of a bias (h, t, s), one of the two divided by the
         softmax scale, by which attention multiplies their products; `posenc.fast.alibi` does both.
-        For causal attention only: keys ahead would get a bonus. In float64, positions counted from
-        the first query, so that the numbers stay small.
+        For causal attention only: keys ahead would get a positive bias. In float64, positions
+        counted from the first query, so that the numbers stay small.
         """
         m, n = _positions(positions, key_positions)
         first = m[..., :1]

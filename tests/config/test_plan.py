@@ -379,9 +379,7 @@ def test_qwen_2_5_sees_windows_but_in_four_layers_of_its_tower():
 
 @pytest.mark.parametrize("key", ["rope_thet", "rope_scalling", "RopeTheta"])
 def test_a_misspelled_key_at_the_top_is_refused(key):
-    with pytest.raises(
-        ValueError, match=rf"plan: config must be of known keys, got {key}; did you mean rope_"
-    ):
+    with pytest.raises(ValueError, match=rf"plan: config must be of known keys, got {key}; did you mean rope_"):
         plan({"model_type": "llama", key: 1e6})
 
 
