@@ -118,7 +118,7 @@ def grid_frequencies(order: str, width: int, base: float) -> np.ndarray:
     axes = np.repeat([0, 1], pairs)
     if order == "columns first":
         axes = 1 - axes
-    if order == "by turns":
+    if order == "alternating":
         # Kimi: column and row of one frequency are neighbors
         k = np.repeat(np.arange(pairs), 2)
         axes = np.tile([1, 0], pairs)
