@@ -175,11 +175,11 @@ def test_the_page_begins_with_the_explorer(explore):
 
 def test_a_sentence_stands_on_the_axes(explore):
     page = explore()
-    assert reading(page).startswith("“man” and “dog”, 3 words back")
+    assert reading(page).startswith("Query “man”, key “dog”, 3 tokens before it")
     assert number("similarity", reading(page)) == close(kernel(3, 128, 1e4))
     write_sentence(page, "who  bit whom today")
     assert state(page) == {"words": "who bit whom today"}
-    assert reading(page).startswith("“today” and “bit”, 2 words back")
+    assert reading(page).startswith("Query “today”, key “bit”, 2 tokens before it")
     assert page.locator(f"{FIGURE} [data-knob=query] output").text_content() == "today"
     write_sentence(page, "")
     assert reading(page).startswith("Query at 80, key at 56")
@@ -226,7 +226,7 @@ def test_a_knob_plays_until_a_hand_stops_it(explore, still):
     page.click("button:text-is('Play base')")
     until(page, "(before) => document.querySelector('[data-knob=base] input').value !== before", arg=before)
     press(page, "query", "ArrowLeft")
-    page.wait_for_selector("button:text-is('Play looking word')")
+    page.wait_for_selector("button:text-is('Play query')")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -272,7 +272,7 @@ def test_back_and_forward_go_through_the_views(explore):
     for expected in ({"encoding": "alibi", "heads": "12"}, {"encoding": "alibi"}, {}):
         page.go_back()
         assert state(page) == expected
-    assert reading(page).startswith("“man” and “dog”, 3 words back")
+    assert reading(page).startswith("Query “man”, key “dog”, 3 tokens before it")
     page.go_forward()
     page.go_forward()
     settled(page)
@@ -291,7 +291,7 @@ def test_back_and_forward_go_through_the_views(explore):
 )
 def test_a_bad_address_does_no_harm(explore, query):
     page = explore(query)
-    assert re.match(r"Query at \d+, key at \d+, distance −?\d+: similarity", reading(page))
+    assert re.match(r"Query at \d+, key at \d+, offset −?\d+: similarity", reading(page))
 
 
 def test_an_encoding_that_is_none_is_said_to_be_none(explore):
@@ -348,7 +348,7 @@ def test_two_views_stand_beside_each_other(explore):
     assert state(page) == two_views | {"b.base": "10"}
     label = page.locator(f"{FIGURE} [data-i='2'] canvas").get_attribute("aria-label")
     assert "Beside it: RoPE" in label
-    assert number("distance 10:", label) == close(alibi([40], [30], 8)[2, 0, 0])
+    assert number("offset 10:", label) == close(alibi([40], [30], 8)[2, 0, 0])
     page.reload()
     page.wait_for_selector(f"{FIGURE}[live]")
     assert canvases(page).count() == 7
@@ -393,7 +393,7 @@ def test_pictures_and_numbers_can_be_taken_along(explore):
     assert download(explore(query), "view", "PNG")[1].startswith(b"\x89PNG")
     tree = ET.fromstring(download(explore(query), "view", "SVG")[1])
     assert len(list(tree.iter("{http://www.w3.org/2000/svg}image"))) >= 2
-    assert "distance m − n" in "".join(tree.itertext())
+    assert "offset m − n" in "".join(tree.itertext())
     head, *rows = (line.split(",") for line in download(explore(query), "similarity", "CSV")[1].decode().splitlines())
     assert head[:3] == ["query m", "key 0", "key 1"]
     values = np.array([row[1:] for row in rows], float)
@@ -441,7 +441,7 @@ def test_a_phone_has_one_panel_and_the_knob_that_changes_it(explore, size):
     page = explore("?encoding=rope&scaling=llama3", width=size[0], height=size[1])
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     page.select_option("select[aria-label='Which setting']", "base")
-    for panel, name in enumerate(("Pattern", "Pairs", "Response", "Clock")):
+    for panel, name in enumerate(("Pattern", "Pairs", "Response", "Channels")):
         page.click(f".explorer-tabs button:text-is('{name}')")
         assert canvases(page).count() == 1
         page.evaluate(f"document.querySelector('{FIGURE} .explorer-main').scrollIntoView()")

@@ -69,51 +69,47 @@ def least_regret(questions, length, among=None):
 def test_regret_chooser(open_figure):
     figure, _, readout = open_figure(f"{PART}which-encoding/", "regret-chooser")
     _, line, near = least_regret(QUESTIONS, 256)
-    assert readout() == f"At 256 tokens asked 5 questions: {line} Never more than 0.1 behind: {near} of the 14."
+    assert readout() == f"At 256 tokens over 5 tasks: {line} Never more than 0.1 behind: {near} of the 14."
     assert predict(figure, "look up").startswith("No: without “look up”")
     assert least_regret([question for question in QUESTIONS if question != "look up"], 256)[1] in readout()
     assert predict(figure, "first token").startswith("Yes: without “first token” Transformer-XL")
     _, line, near = least_regret(QUESTIONS[:-1], 256)
-    assert f"asked 4 questions: {line}" in readout()
+    assert f"over 4 tasks: {line}" in readout()
     assert readout().endswith(f"behind: {near} of the 14.")
-    figure.get_by_role("checkbox", name="writes nothing").check()
+    figure.get_by_role("checkbox", name="write nothing").check()
     _, line, near = least_regret(QUESTIONS[:-1], 256, NOTHING_PER_PAIR)
     assert line in readout()
-    assert readout().endswith(f"behind: {near} of the 7 that write nothing for a pair.")
+    assert readout().endswith(f"behind: {near} of the 7 that write nothing per pair of tokens.")
     pick(figure, "32")
     figure.get_by_role("checkbox", name="first token").check()
     name, line, _ = least_regret(QUESTIONS, 32, NOTHING_PER_PAIR)
-    assert f"At 32 tokens asked 5 questions: {line}" in readout()
+    assert f"At 32 tokens over 5 tasks: {line}" in readout()
     assert name == "RoPE"
     for question in QUESTIONS[:-1]:
         figure.get_by_role("checkbox", name=question).uncheck()
-    assert "asked “first token” alone" in readout()
+    assert "over “first token” alone" in readout()
     figure.get_by_role("checkbox", name="first token").uncheck()
-    assert readout().startswith("Nothing is asked")
+    assert readout().startswith("No task is chosen")
 
 
-WAYS = {
-    "true places": "true places",
-    "places in the cache": "places in the cache",
-    "the clock stops": "a stopped clock",
-}
+WAYS = "true positions", "positions in the cache", "keys counted"
 
 
 def looks(data, question, length, capacity, sinks):
-    """Return how much of its weight the layer gives to the token asked for, by the name of what it is told."""
+    """Return how much of its weight the layer gives to the token asked for, by the kind of positions."""
     arguments = {"products": data["products"][question], "theta": data["theta"], "t": length - 1, "capacity": capacity}
     target = length - 5 if question == 0 else 0
     tokens = CACHE("cachedTokens(t, capacity, sinks)", sinks=sinks, **arguments)
     heads = "products.map((head) => head.map((pairs) => curve(pairs, theta, t)))"
     shares = {}
-    for way, name in WAYS.items():
+    for way in WAYS:
         weights = CACHE(
-            f"attentionWeights({heads}, tokens, cachedPlaces(tokens, capacity, way))",
+            f"attentionWeights({heads}, tokens, cachedPositions(tokens, capacity, way))",
             tokens=tokens,
             way=way,
             **arguments,
         )
-        shares[name] = dict(zip(tokens, weights, strict=True)).get(target, 0)
+        shares[way] = dict(zip(tokens, weights, strict=True)).get(target, 0)
     return shares
 
 
@@ -125,26 +121,30 @@ def look_line(shares):
 def test_cache_clock(open_figure):
     figure, data, readout = open_figure(f"{PART}kv-cache/", "cache-clock")
     length = data["seen"]
-    assert readout().startswith("28 tokens seen none is dropped yet.")
+    assert readout().startswith("28 tokens seen none is evicted yet.")
     slide(figure, tokens_seen=length)
     usual = looks(data, 0, length, 28, 4)
     assert readout() == (
-        f"{length} tokens seen {length - 28} are dropped. With true places the first token is {length - 1} back; "
-        f"training showed at most 31. Asked “four back?” the layer gives the right token {look_line(usual)}."
+        f"{length} tokens seen {length - 28} are evicted. "
+        f"With true positions the first token is at offset {length - 1}; training had at most 31. "
+        f"Asked for the letter at offset 4 the layer gives the right token {look_line(usual)}."
     )
     slide(figure, tokens_seen=20)
     assert readout().endswith(
-        f"yet. Asked “four back?” the layer gives the right token {look_line(looks(data, 0, 20, 28, 4))}."
+        f"yet. Asked for the letter at offset 4 the layer gives the right token {look_line(looks(data, 0, 20, 28, 4))}."
     )
-    slide(figure, tokens_seen=370, room_for_keys=12, sinks_that_stay=1)
+    slide(figure, tokens_seen=370, cache_size=12, sinks_that_stay=1)
     assert look_line(looks(data, 0, 370, 12, 1)) in readout()
-    pick(figure, "“the first?”")
-    assert f"Asked “the first?” the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}." in readout()
+    pick(figure, "the first letter")
+    assert (
+        f"Asked for the first letter the layer gives the right token {look_line(looks(data, 1, 370, 12, 1))}."
+        in readout()
+    )
     slide(figure, sinks_that_stay=0)
-    assert readout().endswith("0% with a stopped clock. It is no longer in the cache: no place can help.")
-    reply = predict(figure, "at the first tokens")
+    assert readout().endswith("0% with keys counted. It is no longer in the cache: no position can help.")
+    reply = predict(figure, "to the first tokens")
     assert reply.startswith("Yes: the first 4 get ")
-    assert f"the token 4 back {100 * usual['true places']:.0f}%." in reply
+    assert f"the token at offset 4 {100 * usual['true positions']:.0f}%." in reply
     assert look_line(usual) in readout()
 
 
@@ -175,7 +175,7 @@ def test_rounding_ruler(open_figure):
     on_target = [table.diagonal(-back, dim1=2, dim2=3).mean().item() for table in weights]
     stored = positions.half().tolist()
     right = ROUNDING("rightShare(places, back, tokens)", places=stored, back=back, tokens=data["tokens"])
-    shares = re.search(r"Predicted: (\S+) of .* lays (\S+) of .* exact angles it is (\S+)\.$", readout())
+    shares = re.search(r"Predicted: (\S+) of .* gives (\S+) of .* exact angles it is (\S+)\.$", readout())
     assert numbers(" ".join(shares.groups())) == pytest.approx([right, *on_target], abs=0.006)
 
 
@@ -196,7 +196,7 @@ def logit_errors(data, kind, place, back, base):
 def test_rounding_sites(open_figure):
     figure, data, readout = open_figure(f"{PART}precision/", "rounding-sites")
     last = data["last"]
-    assert "Near position 10001 with a key at place 0" in readout()
+    assert "Near position 10001 with a key at position 0" in readout()
     assert " ".join(logit_errors(data, "bfloat16", 10_001, None, 1e4)) in readout()
     reply = predict(figure, "frequency")
     near = logit_errors(data, "bfloat16", 10_001, 5, 1e4)
@@ -206,16 +206,16 @@ def test_rounding_sites(open_figure):
     assert predict(figure, "angle").startswith("No")
     slide(figure, base=300, position=325)  # steps of 400, on logarithms
     pick(figure, "float32")
-    pick(figure, "5,555 back")
+    pick(figure, "offset 5,555")
     place = last ** (325 / 400)
-    assert f"Near position {place:.0f} with a key 5555 back" in readout()
+    assert f"Near position {place:.0f} with a key at offset 5555" in readout()
     assert " ".join(logit_errors(data, "float32", place, 5555, 1e5)) in readout()
     pick(figure, "float16")
     slide(figure, position=380)
     assert " ".join(logit_errors(data, "float16", last ** (380 / 400), 5555, 1e5)) in readout()
     assert "position no number" in readout()
     slide(figure, position=200)
-    assert readout() == "Near position 1024 no key stands 5555 back."
+    assert readout() == "Near position 1024 no key has offset 5555."
 
 
 def leaks(weights, owner, real):
@@ -239,7 +239,7 @@ def packed_row(open_figure):
     return figure, [0, *data["cuts"], len(data["letters"])], readout, weights
 
 
-ALONE = "No pair leaks. Every token sees exactly what it sees alone."
+ALONE = "No pair leaks. Every token attends exactly as it does alone."
 
 
 def test_packed_row_of_documents(packed_row):
@@ -291,12 +291,12 @@ def test_ring_clock(open_figure, order, ranks):
     pick(figure, order)
     pick(figure, str(ranks))
     for window in (64, 11):
-        slide(figure, keys_seen=window, step=ranks)
+        slide(figure, sliding_window=window, step=ranks)
         pairs = ring_pairs(order, ranks, window)
         totals, done = pairs.sum(axis=1), pairs.max(axis=0).sum()
         equal = totals.min() == totals.max()
         load = f"each rank has {totals[0]}" if equal else f"a rank has {totals.min()} to {totals.max()}"
-        assert f"Cut {order} on {ranks} ranks {load} pairs. All are done after {done} and" in readout()
+        assert f"Split {order} on {ranks} ranks {load} pairs. All are done after {done} and" in readout()
         waits = 1 - totals.sum() / (ranks * done)
         idle = "nobody waits" if waits < 0.005 else f"{100 * waits:.0f}% of the ranks' time is waiting"
         assert idle in readout()

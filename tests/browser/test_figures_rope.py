@@ -1,4 +1,4 @@
-"""The live figures of Part 3: hands that turn, partial rotation, stretching, layouts, axes and latent keys."""
+"""The live figures of Part 3: pairs that rotate, partial rotation, context extension, layouts, axes, latent keys."""
 
 import json
 import re
@@ -47,26 +47,26 @@ def test_rope_dials(open_figure):
     query, key = np.array([data["query"]]), np.array([data["key"]])
     last, far = data["last"], data["far"]
 
-    def score():
-        turned = (rope(x, [p], layout="interleaved", theta=data["theta"]) for x, p in ((query, last), (key, 5)))
-        return f"{np.vdot(*turned):.2f}"
+    def dot_product():
+        rotated = (rope(x, [p], layout="interleaved", theta=data["theta"]) for x, p in ((query, last), (key, 5)))
+        return f"{np.vdot(*rotated):.2f}"
 
     press(figure, "query at m", "End")
     slide(figure, key_at_n=5)
-    before = score()
+    before = dot_product()
     assert readout().startswith(f"Query at {last} key at 5 Δ = {last - 5}: ")
-    assert readout().endswith(f"the score {before}.")
+    assert readout().endswith(f"q · k = {before}.")
     press(figure, "shift both", "End")
     assert readout().startswith(f"Query at {last + far} key at {5 + far} ")
-    assert readout().endswith(f"the score {before}.")
-    figure.locator("canvas").first.press("ArrowLeft")  # turns the query's first hand by five degrees
+    assert readout().endswith(f"q · k = {before}.")
+    figure.locator("canvas").first.press("ArrowLeft")  # rotates the query's first vector by five degrees
     first = complex(*query[0, :2]) * np.exp(1j * np.radians(5))
     query[0, :2] = first.real, first.imag
-    assert score() != before
-    assert readout().endswith(f"the score {score()}.")
+    assert dot_product() != before
+    assert readout().endswith(f"q · k = {dot_product()}.")
 
 
-def test_a_dragged_hand_of_rope_dials_points_where_it_was_dropped(open_figure):
+def test_a_dragged_vector_of_rope_dials_points_where_it_was_dropped(open_figure):
     figure, data, _ = open_figure(DERIVATION, "rope-dials")
     canvas = figure.locator("canvas").first
     canvas.scroll_into_view_if_needed()
@@ -87,45 +87,45 @@ def test_rope_hands(open_figure):
     theta = np.array(data["theta"])
     pairs = len(theta)
     tries = data["tries"]
-    figure.get_by_role("button", name=f"Scatter {tries} times").click()
+    figure.get_by_role("button", name=f"Draw {tries} times").click()
     slide(figure, distance_Δ=20)
     starts = 2 * np.pi * np.random.RandomState(data["seed"]).random_sample((tries, pairs))
     up = np.repeat([1.0, 0.0], pairs)
 
-    def score(start, distance):
+    def product(start, distance):
         query = np.concatenate([np.cos(start), np.sin(start)])[None]
         return (rope(query, [distance], theta=theta) @ up).item()
 
-    equal, built = score(np.zeros(pairs), 20), score(-data["built"] * theta, 20)
-    far, near = (np.array([score(start, distance) for start in starts]) for distance in (20, 0))
-    assert f"equal starts score {equal:.1f} of {pairs} scattered ones {far[-1]:.1f} those" in readout()
-    assert f"score {built:.1f}. Scatters" in readout()
+    equal, built = product(np.zeros(pairs), 20), product(-data["built"] * theta, 20)
+    far, near = (np.array([product(start, distance) for start in starts]) for distance in (20, 0))
+    assert f"with equal phases q · k is {equal:.1f} of {pairs} with random ones {far[-1]:.1f} with" in readout()
+    assert f"it is {built:.1f}. Random ones" in readout()
     assert readout().endswith(f"lower here than at distance 0: {(far < near).sum()} of {tries}.")
     figure.locator(".stage-predict button").last.click()
-    assert f"The key {data['ask']} back" in readout()
-    assert f"those built for {data['ask']} score {pairs}.0." in readout()
+    assert f"The key {data['bet']} back" in readout()
+    assert f"with those built for {data['bet']} it is {pairs}.0." in readout()
 
 
 def test_rope_channels(open_figure):
     figure, data, readout = open_figure(EFFECT, "rope-channels")
-    slide(figure, pairs_that_turn=46)
+    slide(figure, rotated_pairs=46)
     press(figure, "context", "ArrowLeft")
     dim = data["dim"]
     context = data["context"] // 2
     far = np.arange(context // 2 + 1, context + 1)
-    assert readout().startswith(f"Pairs that turn: 46 of 64. Within {context}: ")
+    assert readout().startswith(f"Rotated pairs: 46 of 64. Within {context}: ")
     for name, options in {
         "partial RoPE": {"rotary_dim": 92},
         "p-RoPE": {"theta": proportional(dim, 46 / 64)[0]},
-        "all turn": {"theta": rope_frequencies(dim)[0]},
+        "full RoPE": {"theta": rope_frequencies(dim)[0]},
     }.items():
         complete = (np.array(RoPE(dim, **options).theta) * context >= 2 * np.pi).sum()
         match = 100 * (rope(np.ones((len(far), dim)), far, **options) @ np.ones(dim)).mean() / dim
-        share = number(rf"{name}: {complete} complete a turn (-?\d+)% of a match", readout())
+        share = number(rf"{name}: {complete} complete a rotation (-?\d+)% of a match", readout())
         assert share == pytest.approx(match, abs=0.51)
 
 
-def assert_prices(line, theta, plain_theta, trained, length):
+def assert_costs(line, theta, plain_theta, trained, length):
     """Assert overreach and squeeze, as chapter 3.4 defines them; return the overreach."""
     turns = trained * plain_theta / (2 * np.pi)
     overreach = (theta * length / (plain_theta * trained))[turns < 1].max()
@@ -150,7 +150,7 @@ RECIPES = {  # at a head of 128 channels, base 10,000, trained on 4,096 tokens, 
     "YaRN": frequencies.yarn(128, 16, 4096),
     "by parts": frequencies.by_parts(128, 16, 4096),
     "Llama 3": frequencies.llama3(128, 16, original_length=4096, base=1e4),
-    "linear": frequencies.linear(128, 16),
+    "PI": frequencies.linear(128, 16),
     "dynamic NTK": frequencies.dynamic_ntk(128, 16, 65_536, 4096),
 }
 PUBLISHED = {  # frequencies and attention factor, base, trained length, greatest length
@@ -167,14 +167,14 @@ def test_stretch_planner(open_figure):
         figure.get_by_role("combobox", name="recipe").select_option(label=recipe)
         slide_to(figure, "factor", 16)
         slide_to(figure, "new length", 65_536)
-        overreach = assert_prices(readout(), theta, rope_frequencies(128)[0], 4096, 65_536)
+        overreach = assert_costs(readout(), theta, rope_frequencies(128)[0], 4096, 65_536)
         assert number(r"Logits × ([\d.]+\d)", readout()) == pytest.approx(factor**2, abs=0.00051)
         if overreach > 1.01:
             assert number(r"up to (\d+) tokens", readout()) == pytest.approx(65_536 / overreach, abs=1.1)
         assert_copied(figure, theta, factor, 65_536)
     for model, ((theta, factor), base, trained, length) in PUBLISHED.items():
         figure.get_by_role("combobox", name="model").select_option(label=model)
-        assert_prices(readout(), theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
+        assert_costs(readout(), theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
         assert_copied(figure, theta, factor, length)
 
 
@@ -197,7 +197,7 @@ def test_copy_back(open_figure):
     figure, _, readout = open_figure(f"{PART}stretching/", "copy-back")
     for factor in (2, 5):
         slide_to(figure, "factor", factor)
-        assert number(r"linear names the token (\d+)", readout()) == pytest.approx(4 * factor, abs=1)
+        assert number(r"PI names the token (\d+)", readout()) == pytest.approx(4 * factor, abs=1)
 
 
 @pytest.mark.parametrize("code", ["interleaved", "half"])
@@ -209,14 +209,14 @@ def test_layout_shuffle(open_figure, rows, code):
     q, k = np.random.default_rng(0).normal(size=(2, 3, 8))  # as the page draws them
     order = layout_order(8, "half") if rows == "half" else np.arange(8)
     turned_q, turned_k = (rope(x[:, order], np.arange(3), layout=code) for x in (q, k))
-    assert number(r"the score is (-?[\d.]+\d)", readout()) == pytest.approx(turned_q[1] @ turned_k[0], abs=0.00051)
-    assert f"{8 if rows == code else 2} of 8 keep their speed" in readout()
+    assert number(r"q · k is (-?[\d.]+\d)", readout()) == pytest.approx(turned_q[1] @ turned_k[0], abs=0.00051)
+    assert f"{8 if rows == code else 2} of 8 keep their frequency" in readout()
     slide(figure, channel=6)
     place = int(np.flatnonzero(order == 6)[0])
     turned_with = np.flatnonzero(abs(rope(np.eye(8), np.ones(8), layout=code)[place]) > 1e-9)
     other = int(turned_with[turned_with != place][0])
     assert "Channel 6 belongs to channel 7 at θ₃ = 0.001." in readout()
-    assert f"its place {place} with place {other} where channel {order[other]} lies" in readout()
+    assert f"its index {place} with index {other} where channel {order[other]} lies" in readout()
 
 
 @pytest.mark.parametrize(("name", "degrees"), [("two axes", 90.0), ("four", 45.0), ("golden", 90 * (5**0.5 - 1))])
@@ -237,8 +237,8 @@ def test_latent_cache(open_figure):
     figure, data, readout = open_figure(f"{PART}latent-attention/", "latent-cache")
     usual = data["latent"] + data["rotary"]
     assert f"are {usual} numbers a token and layer" in readout()
-    slide(figure, heads=16, latent=256, turned_key=32)
-    assert "A latent of 256 and a turned key of 32 are 288 numbers a token and layer" in readout()
+    slide(figure, heads=16, latent=256, rotated_key=32)
+    assert "A latent of 256 and a rotated key of 32 are 288 numbers a token and layer" in readout()
     assert f"keys and values of 16 heads are {2 * 16 * data['width']}" in readout()
     predict(figure, f"{usual:,}")
     assert f"keys and values of {data['heads']} heads are {2 * data['heads'] * data['width']}" in readout()

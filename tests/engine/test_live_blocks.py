@@ -40,7 +40,7 @@ def live_figure(project, data):
     book = Book(project.root)
     result = book.run({"docs/page.md": text})["docs/page.md"]
     page = markdown.markdown(page_markdown(result, book), extensions=["md_in_html", "pymdownx.superfences"])
-    for placeholder, figure in figures(result):
+    for placeholder, figure, _ in figures(result):
         page = page.replace(placeholder, figure)
     reader = FigureReader()
     reader.feed(page)

@@ -37,7 +37,7 @@ def render(project, monkeypatch):
     def html(text, run=True):
         result = project.run_page(text) if run else Result("docs/page.md", parse(text))
         page = markdown.markdown(page_markdown(result, book), extensions=EXTENSIONS, extension_configs=SETTINGS)
-        for placeholder, figure in figures(result):
+        for placeholder, figure, _ in figures(result):
             assert page.count(placeholder) == 1
             page = page.replace(placeholder, figure)
         return page
@@ -47,11 +47,12 @@ def render(project, monkeypatch):
 
 def test_a_figure_is_placed_with_its_words_and_caption_and_its_ink_follows_the_page(render):
     page = render(f"# Page\n\n{DRAW}\n![A rising line](figures/line.svg)\n*It **rises** to 2.*\n\nAfter.\n")
-    assert '<figure class="drawn">' in page
+    assert '<figure class="drawn" id="fig-line">' in page
     assert 'role="img" aria-label="A rising line"' in page
     assert "<figcaption>It <strong>rises</strong> to 2.</figcaption>" in page
     assert "<p>After.</p>" in page
     assert "line.svg" not in page
+    assert re.search(r'style="--shape:[\d.]+;--narrow-shape:[\d.]+" data-narrow=""', page)
     assert "#000000" not in page
     assert re.search(r'<svg [^>]*fill="currentColor"', page)
     assert "DejaVu" not in page
@@ -89,12 +90,23 @@ def test_a_checked_number_is_marked_and_its_comment_gone_and_a_given_number_is_p
         "| a |\n| - |\n| 12<!-- = 12 --> |\n\nWith 12<!-- given --> tokens.\n\n"
         + block("n = 47_117\nnames = {'a_b_c': [3]}")
     )
-    assert '<span class="checked" data-expression="n &#124; 0">47,117</span> rows' in page
+    assert '<span class="checked" data-expression="n &#124; 0" data-code="code-1">47,117</span> rows' in page
+    assert page.index('<div id="code-1">') < page.index("47_117")
     expression = "names&#91;&#x27;a&#95;b&#95;c&#x27;&#93;&#91;0&#93;"  # which is not read as Markdown
     assert f'data-expression="{expression}"' in page
     assert '<td><span class="checked" data-expression="12">12</span></td>' in page
     assert "<p>With 12 tokens.</p>" in page
     assert "<!--" not in page
+
+
+def test_a_number_leads_to_the_last_block_before_it_that_gives_its_value(render):
+    blocks = [block("n = 1"), block("n = n + 1", "fold"), block("m = 3")]
+    page = render(f"{blocks[0]}{blocks[1]}Here 2<!-- = n -->, then 3<!-- = m -->, and 4<!-- = 2 + 2 -->.\n\n{blocks[2]}")
+    homes = dict(re.findall(r'data-expression="(\w)" data-code="(code-\d)"', page))
+    assert homes == {"n": "code-2", "m": "code-3"}
+    assert re.search(r'<details class="fold"[^>]* id="code-2"', page)
+    assert '<div id="code-3">' in page
+    assert 'id="code-1"' not in page  # nothing leads there
 
 
 def test_code_is_folded_on_request_below_its_figure_or_table_and_above_what_it_prints(render):

@@ -212,29 +212,29 @@ def test_steps_of_a_ring(ranks):
             assert RING("stepOf(a, b, c)", a=rank, b=(rank - step) % ranks, c=ranks) == step
 
 
-WAYS = ("true places", "places in the cache", "the clock stops")
+WAYS = ("true positions", "positions in the cache", "keys counted")
 
 
 def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[list[int], list[int]]]:
-    """Return the tokens in the cache and the place of each, step by step."""
-    cache, count, steps = [], 0, []  # pairs of a token and its place
+    """Return the tokens in the cache and the position of each, step by step."""
+    cache, count, steps = [], 0, []  # pairs of a token and its position
     for token in range(tokens):
         if len(cache) == capacity:
             del cache[sinks]
-        count = token if way == "true places" else len(cache)
+        count = token if way == "true positions" else len(cache)
         cache.append((token, count))
-        if way == "places in the cache":
+        if way == "positions in the cache":
             cache = [(old_token, slot) for slot, (old_token, _) in enumerate(cache)]
-        steps.append(([old_token for old_token, _ in cache], [place for _, place in cache]))
+        steps.append(([old_token for old_token, _ in cache], [position for _, position in cache]))
     return steps
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("capacity", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
-def test_the_tokens_in_the_cache_and_their_places(way, capacity, sinks):
-    for t, (tokens, places) in enumerate(streamed(60, capacity, sinks, way)):
+def test_the_tokens_in_the_cache_and_their_positions(way, capacity, sinks):
+    for t, (tokens, positions) in enumerate(streamed(60, capacity, sinks, way)):
         assert CACHE("cachedTokens(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
-        assert CACHE("cachedPlaces(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
+        assert CACHE("cachedPositions(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == positions
 
 
 @pytest.mark.parametrize("seed", range(4))

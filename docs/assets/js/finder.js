@@ -1,7 +1,8 @@
 // A box for words and buttons for marks above a list or a table, which stands whole without this script.
 //
 // The element says what is in it: `data-items` names the entries (rows of a table unless said; a heading stands for all
-// up to the next one), `data-facets` what they are marked by, as JSON: a column of the table, or `data-…` of an entry.
+// up to the next one; with `data-below` those after the element), `data-facets` what they are marked by, as JSON: a
+// column of the table, or `data-…` of an entry.
 
 import { make } from "./kit/controls.js"
 
@@ -33,8 +34,13 @@ const whole = (element) => {
 
 /** @param {HTMLElement} finder @param {Facet[]} facets @returns {Item[]} */
 const itemsOf = (finder, facets) => {
-  const elements = /** @type {NodeListOf<HTMLElement>} */ (finder.querySelectorAll(finder.dataset.items ?? "tbody tr"))
-  return Array.from(elements, (element) => {
+  const isBelow = finder.dataset.below !== undefined
+  const root = (isBelow && finder.parentElement) || finder
+  const all = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(finder.dataset.items ?? "tbody tr"))
+  const after = (/** @type {Node} */ element) =>
+    finder.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING
+  const elements = [...all].filter((element) => !isBelow || after(element))
+  return elements.map((element) => {
     const parts = whole(element)
     const cells = element instanceof HTMLTableRowElement ? element.cells : []
     const mark = (/** @type {Facet} */ { name, column }) =>
@@ -50,6 +56,19 @@ const itemsOf = (finder, facets) => {
   })
 }
 
+/** The headings above entries that are headings themselves, with what stands below each. @param {Item[]} items */
+const sectionsOf = (items) => {
+  /** @type {Map<HTMLElement, Item[]>} */
+  const sections = new Map()
+  for (const item of items) {
+    let above = item.parts[0].previousElementSibling
+    while (above && !(HEADING.test(above.tagName) && above.tagName < item.parts[0].tagName))
+      above = above.previousElementSibling
+    if (above instanceof HTMLElement) sections.set(above, [...(sections.get(above) ?? []), item])
+  }
+  return sections
+}
+
 /** Put the controls above the entries, and set them as the address says. @param {HTMLElement} finder */
 export default function open(finder) {
   if (finder.querySelector(".finder-bar")) return
@@ -58,6 +77,7 @@ export default function open(finder) {
   const items = itemsOf(finder, facets)
   if (!items.length) return
   const noun = finder.dataset.noun ?? "entries"
+  const sections = sectionsOf(items)
   let heading = finder.previousElementSibling
   while (heading && heading.tagName !== "H2") heading = heading.previousElementSibling
   const anchor = heading ? `#${heading.id}` : ""
@@ -129,6 +149,7 @@ export default function open(finder) {
     finder.classList.toggle("finder-filtered", !isAll)
     nothing.hidden = left > 0
     for (const table of finder.querySelectorAll("table")) table.hidden = left === 0
+    for (const [section, own] of sections) section.hidden = own.every(({ parts }) => parts[0].hidden)
   }
 
   /** Say in the address what is shown, so that it can be sent. */

@@ -11,7 +11,7 @@ const key = (row, column) => {
   return number === undefined ? text.toLowerCase() : Number(number)
 }
 
-/** Numbers before words, and what is unknown last. @param {string | number} a @param {string | number} b */
+/** Numbers before words. @param {string | number} a @param {string | number} b */
 const compare = (a, b) => {
   if (typeof a === "number" && typeof b === "number") return a - b
   if (typeof a === "number") return -1
@@ -29,7 +29,11 @@ export default function open(part) {
     head.append(button)
     button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending"
-      const rows = [...body.rows].sort((a, b) => compare(key(a, column), key(b, column)) * (down ? -1 : 1))
+      const isEmpty = (/** @type {HTMLTableRowElement} */ row) => Number(key(row, column) === "")
+      // What is unknown comes last, up and down.
+      const rows = [...body.rows].sort(
+        (a, b) => isEmpty(a) - isEmpty(b) || compare(key(a, column), key(b, column)) * (down ? -1 : 1),
+      )
       for (const other of heads) other.removeAttribute("aria-sort")
       head.setAttribute("aria-sort", down ? "descending" : "ascending")
       body.append(...rows)

@@ -72,7 +72,12 @@ def main_line(page: Page) -> MainLine:
 
 def words(text: str) -> int:
     """Count the words that are read."""
-    return len(WORD.findall(TARGET.sub("", UNREAD.sub("", text))))
+    return len(WORD.findall(prose(text)))
+
+
+def prose(text: str) -> str:
+    """Return what is read of a text: no code, outputs, comments, formulas, tables, nor addresses of links."""
+    return TARGET.sub("", UNREAD.sub("", text))
 
 
 def lines(block: Block) -> int:

@@ -10,20 +10,20 @@ import { firstOf, wordAt } from "./defaults.js"
 /** @import { State, View } from "./types.js" */
 
 /** @param {State} s */
-const scored = (s) => (s.softmax ? "Attention" : biased(s) ? "Bias" : isLogit(s) ? "Score" : "Similarity")
+const scored = (s) => (s.softmax ? "Attention" : biased(s) ? "Bias" : isLogit(s) ? "Logit" : "Similarity")
 
 /** @param {View} view @returns {[string, string]} */
 const lastCaption = (view) => {
   const { state: s } = view
-  const alone = "what the encoding alone would do"
+  const alone = "what the encoding alone gives"
   if (view.pairs.length)
     return [
-      "Clock hands",
-      "Each pair at m and at n. Its face is red where the pair adds to the product, blue where it takes.",
+      "Pairs of channels",
+      "Each pair as a vector in the plane, rotated to m and to n: red where it adds to the product, blue where it subtracts.",
     ]
   if (!weighs(view)) return ["Two rows", "The rows of m and of n, channel by channel."]
-  if (kindOf(s).door === "score") return ["Attention by this alone", `Softmax of that row: ${alone}.`]
-  return ["Attention of equal words", `Softmax of that row${biased(s) ? "" : " / √d"}: ${alone}.`]
+  if (kindOf(s).door === "score") return ["Attention weights from this alone", `Softmax of that row: ${alone}.`]
+  return ["Attention weights of equal tokens", `Softmax of that row${biased(s) ? "" : " / √d"}: ${alone}.`]
 }
 
 /** @param {View} view @param {View | null} other @returns {[string, string]} */
@@ -31,18 +31,18 @@ const responseCaption = (view, other) => {
   const { state: s, plain, band, curve } = view
   if (kindOf(s).grid && !other)
     return [
-      "What this patch sees",
-      "The chosen query’s row, laid out as the picture: its own patch and the seen one are framed.",
+      "What this patch attends to",
+      "The chosen query’s row, laid out as the picture: the patches of query and key are framed.",
     ]
   const usual = s.encoding === "lerope" ? "as it started" : "without scaling"
   const dashed = plain ? ` Dashed: ${usual}.` : ""
   if (s.far && curve)
     return [
-      "Response to distance",
-      `The score at every distance up to ${short(view.far)}, on a logarithmic axis.${dashed}`,
+      "Response to the offset",
+      `The dot product at every offset up to ${short(view.far)}, on a logarithmic axis.${dashed}`,
     ]
-  const gray = band ? " Gray: every distance." : ""
-  return ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`]
+  const gray = band ? " Gray: all pairs at each offset." : ""
+  return ["Response to the offset", `The chosen query’s row, by offset m − n.${gray}${dashed}`]
 }
 
 /** @param {View} view @param {View | null} [other] beside it
@@ -58,7 +58,7 @@ export const captions = (view, other = null) => [
 export const wavelength = (theta) => (theta ? (2 * Math.PI) / theta : Infinity)
 
 /** @param {number} value */
-const turns = (value) => (value === Infinity ? "never turns" : `wavelength ${short(value)}`)
+const turns = (value) => (value === Infinity ? "frequency 0" : `wavelength ${short(value)}`)
 
 /** A pair's two places. @param {State} s */
 const placed = (s) =>
@@ -76,7 +76,7 @@ const ofPattern = ({ state: s, pattern }) => {
   }
   const cell = biased(s) ? m - n - pattern.from : channel
   const value = short(pattern.values[(biased(s) ? s.head : m) * pattern.columns + cell])
-  if (biased(s)) return `head ${s.head}, distance ${short(m - n)}: ${value}`
+  if (biased(s)) return `head ${s.head}, offset ${short(m - n)}: ${value}`
   return s.words ? `“${wordAt(s, m)}”, channel ${channel}: ${value}` : `p ${wordAt(s, m)}, channel ${channel}: ${value}`
 }
 
@@ -96,7 +96,7 @@ export const readings = (view) => {
   const { state: s } = view
   const [m, n] = [s.query, s.key]
   const score = short(view.at(m, n))
-  const apart = kindOf(s).grid ? apartOf(s) : `distance ${short(m - n)}`
+  const apart = kindOf(s).grid ? apartOf(s) : `offset ${short(m - n)}`
   return [ofPattern(view), `${placed(s)}: ${score}`, `${apart}: ${score}`, ofLast(view)]
 }
 
@@ -108,7 +108,7 @@ const apartOf = ({ query: m, key: n, side }) =>
 const away = (distance) => {
   if (!distance) return "itself"
   const many = Math.abs(distance)
-  return `${many} word${many > 1 ? "s" : ""} ${distance > 0 ? "back" : "ahead"}`
+  return `${many} token${many > 1 ? "s" : ""} ${distance > 0 ? "before" : "after"} it`
 }
 
 /** All of it in a sentence or two, for a reader of words. @param {View} view */
@@ -117,12 +117,11 @@ const inWords = (view) => {
   const [m, n] = [s.query, s.key]
   const [word, other] = [wordAt(s, m), wordAt(s, n)].map((word) => `“${word}”`)
   const value = short(view.at(m, n))
-  if (s.softmax)
-    return `${word} looks at ${other}, ${away(m - n)}, and gives it ${percent(view.at(m, n))} of its attention.`
+  if (s.softmax) return `Query ${word}, key ${other}, ${away(m - n)}: attention weight ${percent(view.at(m, n))}.`
   if (kindOf(s).door === "add")
-    return `${word} and ${other}, ${away(m - n)}: their codes have similarity ${value}. A word’s code with itself has ${short(view.at(m, m))}.`
-  const what = `${word} looks at ${other}, ${away(m - n)}: ${scored(s).toLowerCase()} ${value}.`
-  return `${what} If the encoding alone decided, ${other} would get ${percent(view.weights(m)[n])} of its attention.`
+    return `Query ${word}, key ${other}, ${away(m - n)}: their encodings have similarity ${value}; an encoding with itself has ${short(view.at(m, m))}.`
+  const what = `Query ${word}, key ${other}, ${away(m - n)}: ${scored(s).toLowerCase()} ${value}.`
+  return `${what} From the encoding alone ${other} gets the attention weight ${percent(view.weights(m)[n])}.`
 }
 
 /** @param {number} part */
@@ -134,9 +133,9 @@ export const reading = (view) => {
   if (s.words) return inWords(view)
   const [first, , , fourth] = readings(view)
   const [m, n] = [s.query + firstOf(s), s.key + firstOf(s)]
-  const where = `Query at ${m}, key at ${n}, ${kindOf(s).grid ? apartOf(s) : `distance ${short(s.query - s.key)}`}`
+  const where = `Query at ${m}, key at ${n}, ${kindOf(s).grid ? apartOf(s) : `offset ${short(s.query - s.key)}`}`
   const sentence = `${where}: ${scored(s).toLowerCase()} ${short(view.at(s.query, s.key))}.`
-  if (!channeled(s) || isLogit(s)) return `${sentence} Attention by this alone: ${fourth}.`
+  if (!channeled(s) || isLogit(s)) return `${sentence} Attention weight from this alone: ${fourth}.`
   return `${sentence} Position ${first.slice(2)}; ${fourth}.`
 }
 

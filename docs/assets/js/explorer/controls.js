@@ -109,7 +109,7 @@ const encodings = (stage, label) => {
 
 /** A line of text. @param {Stage} stage @param {string} label */
 const text = (stage, label) => {
-  const hints = { spellcheck: "false", maxlength: "200", placeholder: "empty: numbers for words" }
+  const hints = { spellcheck: "false", maxlength: "200", placeholder: "empty: numbered positions" }
   const input = /** @type {HTMLInputElement} */ (make("input", { type: "text", autocomplete: "off", ...hints }))
   const element = make("label", { class: "stage-text" }, [make("span", {}, [label]), input])
   stage.control(element)

@@ -100,7 +100,7 @@ export const KINDS = {
   },
   transformer_xl: {
     ...{ name: "Transformer-XL", door: "score", knobs: [...FILLED, "base"], usual: SMALL, widest: 64 },
-    rows: "distance m − n",
+    rows: "offset m − n",
   },
   deberta: {
     ...{ name: "DeBERTa", door: "score", knobs: [...FILLED, "buckets", "max_distance"], usual: SMALL, widest: 64 },
@@ -112,11 +112,11 @@ export const KINDS = {
   },
   profiles: {
     ...{ name: "Profiles", door: "score", knobs: [...FILLED, "rank", "extent"], usual: PAST, widest: 64 },
-    ...{ rows: "curve", columns: "distance m − n" },
+    ...{ rows: "curve", columns: "offset m − n" },
   },
   gated: {
     ...{ name: "Gated", door: "score", knobs: [...FILLED, "buckets", "max_distance"], usual: { ...SMALL, ...TOKENS } },
-    ...{ rows: "number", columns: "distance m − n", widest: 64 },
+    ...{ rows: "number", columns: "offset m − n", widest: 64 },
   },
   cope: {
     ...{ name: "CoPE", door: "score", knobs: [...FILLED, "clip"], usual: { ...PAST, ...TOKENS, clip: 64 } },
@@ -133,10 +133,10 @@ export const KINDS = {
 
 /** @type {Array<[Door, string]>} */
 export const DOORS = [
-  ["add", "added to the word"],
-  ["rotate", "turns queries and keys"],
-  ["bias", "added to scores, by distance"],
-  ["score", "added to scores, by content"],
+  ["add", "added to the embedding"],
+  ["rotate", "rotates queries and keys"],
+  ["bias", "bias by offset"],
+  ["score", "bias by content and offset"],
   ["none", "no encoding"],
 ]
 

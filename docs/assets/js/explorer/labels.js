@@ -14,12 +14,12 @@ export const NAMES = {
   llama3: "Llama 3",
   longrope: "LongRoPE",
   constant: "alike",
-  tokens: "one for each word",
+  tokens: "one for each token",
   random: "random",
   peak: "set by a peak",
   trained: "trained in chapter 2.2",
-  half: "half apart",
-  interleaved: "neighbors",
+  half: "half layout",
+  interleaved: "interleaved",
   powers: "doubled",
   bands: "even",
   gaussian: "drawn",
@@ -28,8 +28,8 @@ export const NAMES = {
 /** @param {State} s */
 const vectors = (s) => {
   if (s.content === "random") return "one random query and one random key, the same everywhere"
-  if (s.content === "tokens") return "a random query and key for each word"
-  if (s.content === "peak") return `one query everywhere, and as its key that query turned by ${s.peak}`
+  if (s.content === "tokens") return "a random query and key for each token"
+  if (s.content === "peak") return `one query everywhere, and as its key that query rotated by ${s.peak}`
   if (s.encoding === "pope") return "one query and one key, all magnitudes 1"
   if (kindOf(s).door === "rotate" && s.encoding !== "liere")
     return "one query and one key, whose pairs all start along their first channel"
@@ -49,29 +49,29 @@ const TEXTS = {
       ? "P(m) · P(n), two rows of a table as it starts, before training."
       : "P(m) · P(n), two rows of the table that learned to read English in chapter 2.2.",
   fourier: () => "The product of two rows; positions run from 0 to 1.",
-  grid: () => "The product of two patches’ codes: it knows the offset in rows and in columns.",
+  grid: () => "The product of two patches’ encodings: it depends on the offset in rows and in columns.",
   convolution: (s) =>
-    `What an untrained filter adds to two words, multiplied: ${vectors(s)}. Only the borders differ for equal words.`,
+    `What an untrained filter adds to two tokens, multiplied: ${vectors(s)}. Only the borders differ for equal tokens.`,
   conditional: (s) =>
     `What an untrained filter adds to two patches, multiplied: ${vectors(s)}. Zeros outside the picture tell its edges.`,
-  rope: (s) => `q · k before 1/√d: ${vectors(s)}, turned to m and n.`,
-  xpos: (s) => `q · k before 1/√d: ${vectors(s)}, turned, and faded by their distance. It grows for keys ahead.`,
-  pope: (s) => `PoPE’s score before 1/√d: ${vectors(s)}, turned to m and n.`,
-  axial: (s) => `q · k before 1/√d: ${vectors(s)}, half of the pairs turned by the row, half by the column.`,
-  mrope: (s) => `q · k before 1/√d: ${vectors(s)}, turned by time, row and column. Text, a picture, text.`,
-  fope: (s) => `q · k before 1/√d: ${vectors(s)}. Each pair turns by a mix of waves; the slowest rest.`,
-  lerope: (s) => `q · k before 1/√d: ${vectors(s)}, turned by frequencies that moved as training might move them.`,
-  latent: (s) => `q · k before 1/√d: ${vectors(s)}. Only the last channels turn.`,
-  liere: (s) => `q · k before 1/√d: ${vectors(s)}, turned by matrices drawn from the seed.`,
-  selective: (s) => `q · k before 1/√d: ${vectors(s)}. Each key says how far all later ones turn.`,
-  repo: (s) => `q · k before 1/√d: ${vectors(s)}. A small network reads from each where it stands.`,
-  none: (s) => `q · k before 1/√d: ${vectors(s)}. Nobody moved them.`,
-  alibi: (s) => `${added(s)}: a slope times the distance. Nothing of the words is in it.`,
+  rope: (s) => `q · k before 1/√d: ${vectors(s)}, rotated to m and n.`,
+  xpos: (s) => `q · k before 1/√d: ${vectors(s)}, rotated, and decayed by their distance. It grows for keys ahead.`,
+  pope: (s) => `PoPE’s logit before 1/√d: ${vectors(s)}, rotated to m and n.`,
+  axial: (s) => `q · k before 1/√d: ${vectors(s)}, half of the pairs rotated by the row, half by the column.`,
+  mrope: (s) => `q · k before 1/√d: ${vectors(s)}, rotated by time, row and column. Text, a picture, text.`,
+  fope: (s) => `q · k before 1/√d: ${vectors(s)}. Each pair rotates by a mix of frequencies; the lowest are 0.`,
+  lerope: (s) => `q · k before 1/√d: ${vectors(s)}, rotated by frequencies that moved as training might move them.`,
+  latent: (s) => `q · k before 1/√d: ${vectors(s)}. Only the last channels are rotated.`,
+  liere: (s) => `q · k before 1/√d: ${vectors(s)}, rotated by matrices drawn from the seed.`,
+  selective: (s) => `q · k before 1/√d: ${vectors(s)}. Each token adds to the angles of all later ones.`,
+  repo: (s) => `q · k before 1/√d: ${vectors(s)}. A small network reads a position from each.`,
+  none: (s) => `q · k before 1/√d: ${vectors(s)}. Nothing rotates them.`,
+  alibi: (s) => `${added(s)}: a slope times the distance. It does not depend on the tokens.`,
   t5: (s) => `${added(s)}: a number for each bucket of distances, here drawn at random.`,
   kerple: (s) =>
     `${added(s)}: ${s.form === "log" ? "−r1 ln(1 + r2 |m − n|)" : "−r1 |m − n|^r2"}. The other heads are as drawn.`,
   fire: (s) => `${added(s)}: an untrained network of the distance, as a share of the reach.`,
-  sandwich: (s) => `${added(s)}: the product of two sinusoidal codes, less at a distance.`,
+  sandwich: (s) => `${added(s)}: the product of two sinusoidal encodings, less at a distance.`,
   window: (s) => `${added(s)}: a number for each offset in rows and columns, here drawn at random.`,
   shaw: (s) => `${score} the query times a vector of the clipped offset; ${vectors(s)}. ${SEEDED}`,
   music: (s) => `${score} the query times a vector of the distance; ${vectors(s)}. ${SEEDED}`,
@@ -81,9 +81,9 @@ const TEXTS = {
     `${score} the query times a vector of the rows and one of the columns between; ${vectors(s)}. ${SEEDED}`,
   profiles: (s) => `${score} a few curves over the distance, mixed by the query; ${vectors(s)}. ${SEEDED}`,
   gated: (s) => `${score} a number for the bucket, times a gate of the query; ${vectors(s)}. ${SEEDED}`,
-  cope: (s) => `${score} the query times a vector of how many words between matter to it; ${vectors(s)}. ${SEEDED}`,
-  forget: (s) => `${score} what the words between make the head forget; ${vectors(s)}. ${SEEDED}`,
-  path: (s) => `${score} what is lost when each word between mirrors the key; ${vectors(s)}. ${SEEDED}`,
+  cope: (s) => `${score} the query times a vector of how many tokens between matter to it; ${vectors(s)}. ${SEEDED}`,
+  forget: (s) => `${score} what the forget gates between take away; ${vectors(s)}. ${SEEDED}`,
+  path: (s) => `${score} what changes when each token between reflects the key; ${vectors(s)}. ${SEEDED}`,
 }
 
 /** What the similarity is computed of. @param {View} view */
@@ -97,15 +97,15 @@ export const meaning = ({ state: s }) => {
 
 /** @type {Record<string, string>} */
 const PATTERNS = {
-  sinusoidal: "What is added to each word: a row for each, a column for each channel.",
+  sinusoidal: "What is added to each token: a row for each, a column for each channel.",
   learned: "The table: a row for each position, a column for each channel.",
   fourier: "The features: a row for each position, all sines, then all cosines.",
   grid: "What is added to each patch, channel by channel; patches run row by row.",
-  convolution: "What the filter adds to each word.",
+  convolution: "What the filter adds to each token.",
   conditional: "What the filter adds to each patch; patches run row by row.",
   pope: "The query at each position: all its cosines, then all its sines.",
   none: "The query at each position. No position has entered.",
-  fire: "Each head’s bias by distance, for the chosen query.",
+  fire: "Each head’s bias by offset, for the chosen query.",
   window: "The head’s number for each offset in rows and columns.",
   transformer_xl: "The sinusoid of each distance.",
   deberta: "A vector for each bucket of distances.",
@@ -113,17 +113,17 @@ const PATTERNS = {
   profiles: "The bank: each row is a curve over the distance.",
   gated: "The number of each distance, before the gate.",
   cope: "A vector for each count.",
-  forget: "How open the gate of each word is.",
-  path: "The direction along which each word mirrors.",
-  liere: "The query, turned to each patch.",
-  axial: "The query, turned to each patch, channel by channel.",
+  forget: "How open the gate of each token is.",
+  path: "The direction along which each token reflects keys.",
+  liere: "The query, rotated to each patch.",
+  axial: "The query, rotated to each patch, channel by channel.",
 }
 
 /** @param {View} view */
 export const patternText = ({ state: s }) => {
   if (PATTERNS[s.encoding]) return PATTERNS[s.encoding]
-  if (biased(s)) return "Each head’s bias, by distance."
+  if (biased(s)) return "Each head’s bias, by offset."
   return kindOf(s).door === "score"
     ? "A vector for each offset."
-    : "The query, turned to each position, channel by channel."
+    : "The query, rotated to each position, channel by channel."
 }

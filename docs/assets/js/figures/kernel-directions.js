@@ -1,4 +1,4 @@
-// Each pair has a needle: only the way along it moves the hand. What shape do all of them see?
+// Each pair has a direction: only steps along it rotate the pair. What shape does the kernel of all of them have?
 
 import { heat } from "../kit/heat.js"
 import { axes, circle, dashed, dot, line, short, stroke, write } from "../kit/plot.js"
@@ -8,12 +8,12 @@ import { needles, onRing, planeMap, spread } from "../math/needles.js"
 
 const RADIANS = Math.PI / 180
 const CELLS = 101 // of the map, in each direction
-const PLACES = 180 // on the ring
+const POINTS = 180 // on the ring
 const SWEEP = 181 // angles at which the spread is known
 const FLOOR = -2.9 // powers of ten: what is rounder lies on the floor
 const third = (/** @type {number} */ v) => v.toFixed(3)
 
-/** The needles, each turned on from the one before.
+/** The directions as needles of a compass, each turned on from the one before.
  * @type {(ctx: Ctx, look: Look, x: number, y: number, radius: number, theta: import("../math/needles.js").Needles) =>
  *   void} */
 const compass = (ctx, look, x, y, radius, theta) => {
@@ -56,7 +56,7 @@ export default function kernelDirections(stage) {
   const ring = stage.slider("ring", { min: 1, max: far, value: radius, step: 0.5 })
   const count = stage.slider("pairs", { min: 1, max: 2 * pairs, value: pairs })
   const theta = (degrees = angle.value) => needles(count.value, base, degrees * RADIANS)
-  const uneven = (/** @type {number} */ degrees, r = ring.value) => spread(onRing(theta(degrees), r, PLACES))
+  const uneven = (/** @type {number} */ degrees, r = ring.value) => spread(onRing(theta(degrees), r, POINTS))
 
   const steps = Float64Array.from({ length: CELLS }, (_, i) => far * ((2 * i) / (CELLS - 1) - 1))
   const sweep = Array.from({ length: SWEEP }, (_, i) => (180 * i) / (SWEEP - 1))
@@ -69,10 +69,10 @@ export default function kernelDirections(stage) {
 
   const map = { left: 0, top: 0, width: 0, height: 0 }
   const reading = () => {
-    const values = onRing(theta(), ring.value, PLACES)
+    const values = onRing(theta(), ring.value, POINTS)
     const [low, high] = [Math.min(...values), Math.max(...values)].map((v) => v.toFixed(2).replace("-", "−"))
     const all =
-      count.value > 1 ? `${count.value} needles, each ${show(angle.value)} on from the one before` : "One needle"
+      count.value > 1 ? `${count.value} directions, each ${show(angle.value)} on from the one before` : "One direction"
     return `${all}. On the ring of radius ${ring.value}, K/K(0) runs from ${low} to ${high}: spread ${third(spread(values))}.`
   }
   stage.canvas({
@@ -83,7 +83,7 @@ export default function kernelDirections(stage) {
       const side = (wide ? 0.27 : 0.48) * width
       Object.assign(map, { left: wide ? 0.28 * width : width - side - 2, top: 24, width: side, height: side })
       const title = { size: 12.5, weight: 700 }
-      write(ctx, look, "needles", 2, 10, title)
+      write(ctx, look, "directions", 2, 10, title)
       write(ctx, look, "K/K(0) over the plane", map.left, 10, title)
       compass(ctx, look, map.left / 2 - 4, 24 + side / 2, Math.min(map.left / 2 - 14, side / 2), theta())
       heat(ctx, map, planeMap(theta(), steps), CELLS, { low: -1, high: 1 })
@@ -94,7 +94,7 @@ export default function kernelDirections(stage) {
 
       const left = wide ? map.left + side + 50 : 40
       const round = { left, top: wide ? 24 : side + 62, width: width - left - 12, height: wide ? side - 40 : 70 }
-      const values = onRing(theta(), ring.value, PLACES)
+      const values = onRing(theta(), ring.value, POINTS)
       const low = Math.min(-0.5, ...values)
       const around = axes(ctx, look, round, {
         x: [0, 360],
@@ -104,7 +104,7 @@ export default function kernelDirections(stage) {
         yticks: [-1, 0, 1].filter((v) => v > low - 0.01),
         title: "K/K(0) on the ring",
       })
-      const ways = Array.from({ length: PLACES + 1 }, (_, n) => (360 * n) / PLACES)
+      const ways = Array.from({ length: POINTS + 1 }, (_, n) => (360 * n) / POINTS)
       line(ctx, around, ways, [...values, values[0]], look.series[2], 2)
 
       const strip = { left: 44, top: wide ? height - 114 : height - 128, width: width - 60, height: wide ? 72 : 86 }
@@ -115,7 +115,7 @@ export default function kernelDirections(stage) {
         xformat: (v) => `${v}°`,
         yticks: [-2, -1, 0],
         yformat: (v) => short(10 ** v),
-        xlabel: "angle from needle to needle",
+        xlabel: "angle from direction to direction",
         title: "spread on this ring",
       })
       line(ctx, to, sweep, curve, look.series[4], 1.8)

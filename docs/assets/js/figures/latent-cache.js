@@ -1,4 +1,4 @@
-// What a token leaves in the cache of a layer: keys and values of all heads, of groups, of one, or a latent.
+// What a token takes in the KV cache of a layer: keys and values of all heads, of groups, of one, or a latent.
 
 import { fill, short, write } from "../kit/plot.js"
 import { perToken } from "../math/latents.js"
@@ -18,13 +18,13 @@ export default function latentCache(stage) {
     (answer) => {
       ;[heads.value, width.value, latent.value, rotary.value] = [h, d, l, r]
       const right = answer === short(usual.latent)
-      return `${right ? "Yes" : "No"}: ${short(usual.latent)}, a latent of ${l} and a turned key of ${r}. Now take half of the heads away, and see whose cache shrinks.`
+      return `${right ? "Yes" : "No"}: ${short(usual.latent)}, a latent of ${l} and a rotated key of ${r}. Now take half of the heads away, and see whose cache shrinks.`
     },
   )
   const heads = stage.slider("heads", { min: 1, max: 2 * h, value: h })
   const width = stage.slider("channels a head", { min: 16, max: 2 * d, value: d, step: 16 })
   const latent = stage.slider("latent", { min: 0, max: 4 * l, value: l, step: 32 })
-  const rotary = stage.slider("turned key", { min: 0, max: 4 * r, value: r, step: 2 })
+  const rotary = stage.slider("rotated key", { min: 0, max: 4 * r, value: r, step: 2 })
 
   const now = () =>
     perToken({
@@ -54,6 +54,6 @@ export default function latentCache(stage) {
   })
   stage.say(() => {
     const { "each head": all, latent: few } = now()
-    return `A latent of ${latent.value} and a turned key of ${rotary.value} are ${short(few)} numbers a token and layer; keys and values of ${heads.value} heads are ${short(all)}, ${short(all / few, 2)} times as many.`
+    return `A latent of ${latent.value} and a rotated key of ${rotary.value} are ${short(few)} numbers a token and layer; keys and values of ${heads.value} heads are ${short(all)}, ${short(all / few, 2)} times as many.`
   })
 }

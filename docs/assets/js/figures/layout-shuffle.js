@@ -1,4 +1,4 @@
-// Eight channels move from one layout to the other with their couples, and a code turns whatever lies at its places.
+// Eight channels move from one layout to the other with their pairs, and a code rotates what lies at its indices.
 
 import { axes, faint, line, short, write } from "../kit/plot.js"
 import { keepers, laidOut, pairAt, partner, placeOf } from "../math/layouts.js"
@@ -25,7 +25,7 @@ const arch = (ctx, from, to, lift, color) => {
   ctx.stroke()
 }
 
-/** A channel, filled with the color of its couple.
+/** A channel, filled with the color of its pair.
  * @param {Ctx} ctx @param {Look} look @param {number} c @param {[number, number]} at @param {number} half
  * @param {number} ring how wide its mark is */
 const box = (ctx, look, c, [x, y], half, ring) => {
@@ -50,13 +50,13 @@ export default function layoutShuffle(stage) {
   const dim = q.length
   const all = Array.from({ length: dim }, (_, c) => c)
   stage.predict(
-    `The rows lie interleaved, the code turns halves. How many of the ${dim} channels keep their speed?`,
+    `The rows are interleaved, the code is for half. How many of the ${dim} channels keep their frequency?`,
     ["none", "two", "half of them", "all"],
     (answer) => {
       halt()
       ;[way.value, code.value] = [0, "half"]
       const unmoved = keepers(dim, "interleaved", "half")
-      return `${answer === "two" ? "Yes" : "No"}: ${unmoved.length}, channels ${unmoved.join(" and ")}. Even they turn with strangers. Now move the rows.`
+      return `${answer === "two" ? "Yes" : "No"}: ${unmoved.length}, channels ${unmoved.join(" and ")}. Even they are rotated with a channel of another pair. Now permute the rows.`
     },
   )
   const layout = (/** @type {number} */ t) => (t === 0 ? "interleaved" : t === 1 ? "half-split" : "moving")
@@ -69,7 +69,7 @@ export default function layoutShuffle(stage) {
     if (way.value !== goal && !stage.signal.aborted) going = requestAnimationFrame(() => glide(goal, now))
   }
   const halt = () => cancelAnimationFrame(going)
-  stage.button("Move the rows", () => (halt(), glide(way.value < 0.5 ? 1 : 0)))
+  stage.button("Permute the rows", () => (halt(), glide(way.value < 0.5 ? 1 : 0)))
   way.input.addEventListener("input", halt, { signal: stage.signal })
   const code = stage.choice("code", [...NAMES], "interleaved")
   const channel = stage.slider("channel", { min: 0, max: dim - 1, value: 3 })
@@ -79,27 +79,27 @@ export default function layoutShuffle(stage) {
   const place = (/** @type {number} */ c) => c + (placeOf(c, dim, "half") - c) * ease()
   const swerve = (/** @type {number} */ c) =>
     Math.sin(Math.PI * ease()) * LANE * (c % 2 ? 1 : -1) * Number(placeOf(c, dim, "half") !== c)
-  const speed = (/** @type {number} */ i) => `θ${DIGITS[i]} = ${short(theta[i])}`
+  const frequency = (/** @type {number} */ i) => `θ${DIGITS[i]} = ${short(theta[i])}`
   const wanted = scorer(q, k, theta, "interleaved")
   const got = () => scorer(laidOut(q, rows()), laidOut(k, rows()), theta, code.value)
 
   const reading = () => {
     const [c, mate] = [channel.value, partner(channel.value, dim, "interleaved")]
-    const own = `Channel ${c} belongs to channel ${mate}, at ${speed(pairAt(c, dim, "interleaved"))}.`
+    const own = `Channel ${c} belongs to channel ${mate}, at ${frequency(pairAt(c, dim, "interleaved"))}.`
     if (!rows())
-      return `${own} On its way from place ${c} to place ${placeOf(c, dim, "half")}, it still does. The code sees places only: whom it turns together shows when the rows lie still.`
+      return `${own} It is on its way from index ${c} to index ${placeOf(c, dim, "half")}. The code goes by the index: what it rotates together shows when the rows lie still.`
     const here = placeOf(c, dim, rows())
     const other = partner(here, dim, code.value)
     const unmoved = keepers(dim, rows(), code.value)
     const met = all.find((index) => placeOf(index, dim, rows()) === other)
-    const verdict = `The code turns its place ${here} with place ${other}, where channel ${met} lies, at ${speed(pairAt(here, dim, code.value))}.`
-    const [score, aim] = [got(), wanted].map((score) => score(1).toFixed(3).replace("-", "−"))
+    const verdict = `The code rotates its index ${here} with index ${other}, where channel ${met} lies, at ${frequency(pairAt(here, dim, code.value))}.`
+    const [result, aim] = [got(), wanted].map((product) => product(1).toFixed(3).replace("-", "−"))
     const right = unmoved.length === dim ? ", as it should be" : ` and should be ${aim}`
-    return `${own} ${verdict} ${unmoved.length} of ${dim} keep their speed. At distance 1 the score is ${score}${right}.`
+    return `${own} ${verdict} ${unmoved.length} of ${dim} keep their frequency. At distance 1, q · k is ${result}${right}.`
   }
 
   /** @param {Ctx} ctx @param {Look} look @param {number} cell */
-  const turned = (ctx, look, cell) => {
+  const rotated = (ctx, look, cell) => {
     const x = (/** @type {number} */ slot) => (slot + 0.5) * cell
     for (const slot of all) {
       const c = all.find((index) => placeOf(index, dim, rows()) === slot) ?? 0
@@ -127,9 +127,9 @@ export default function layoutShuffle(stage) {
       const half = Math.min(20, cell * 0.38)
       const at = (/** @type {number} */ c) =>
         /** @type {[number, number]} */ ([(place(c) + 0.5) * cell, ROW + swerve(c)])
-      write(ctx, look, "couples: one color, one speed", 2, 9, { color: look.soft })
-      write(ctx, look, "what the code turns together, by place", 2, height - 9, { color: look.soft })
-      turned(ctx, look, cell)
+      write(ctx, look, "pairs: one color, one frequency", 2, 9, { color: look.soft })
+      write(ctx, look, "what the code rotates together, by index", 2, height - 9, { color: look.soft })
+      rotated(ctx, look, cell)
       for (const i of theta.keys()) {
         const [[a, top], [b, other]] = [at(2 * i), at(2 * i + 1)]
         ctx.lineWidth = 2.6
@@ -146,24 +146,24 @@ export default function layoutShuffle(stage) {
   })
   stage.canvas({
     label: () => {
-      const scores = [wanted, ...(rows() ? [got()] : [])].map((score) =>
-        [0, far / 2, far].map((at) => short(score(at))).join(", "),
+      const products = [wanted, ...(rows() ? [got()] : [])].map((product) =>
+        [0, far / 2, far].map((at) => short(product(at))).join(", "),
       )
-      return `The score at distances 0, ${far / 2} and ${far}. Intended: ${scores[0]}. Computed: ${scores[1] ?? "not while rows move"}.`
+      return `The dot product q · k at distances 0, ${far / 2} and ${far}. Intended: ${products[0]}. Computed: ${products[1] ?? "not while rows move"}.`
     },
     ratio: () => 150,
     draw: (ctx, width, height, look) => {
       const apart = Array.from({ length: 8 * far + 1 }, (_, i) => i / 8)
-      const scores = [wanted, ...(rows() ? [got()] : [])].map((score) => apart.map(score))
-      const most = Math.max(...scores.flat().map(Math.abs)) * 1.1
+      const products = [wanted, ...(rows() ? [got()] : [])].map((product) => apart.map(product))
+      const most = Math.max(...products.flat().map(Math.abs)) * 1.1
       const box = { left: 40, top: 24, width: width - 50, height: height - 62 }
       const top = Math.floor(most)
       const ticks = { xticks: [0, far / 2, far], yticks: [-top, 0, top] }
-      const labels = { xlabel: "distance Δ", title: "score" }
+      const labels = { xlabel: "distance Δ", title: "q · k" }
       const to = axes(ctx, look, box, { x: [0, far], y: [-most, most], ...ticks, ...labels })
       const names = ["━ intended", "━ computed"]
-      ;[5, 2].slice(0, scores.length).forEach((thick, i) => {
-        faint(ctx, i ? 1 : 0.45, () => line(ctx, to, apart, scores[i], look.series[4 * i], thick))
+      ;[5, 2].slice(0, products.length).forEach((thick, i) => {
+        faint(ctx, i ? 1 : 0.45, () => line(ctx, to, apart, products[i], look.series[4 * i], thick))
         const color = look.letters[4 * i]
         write(ctx, look, names[i], box.left + box.width - 90 * (1 - i), 11, { align: "right", color, weight: 700 })
       })

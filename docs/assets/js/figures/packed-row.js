@@ -1,4 +1,4 @@
-// One row of a batch: drag its boundaries, say whose the columns are and what is told, and see whose weights leak.
+// One row of a batch: drag its boundaries, choose documents or pads, positions and a mask, and see which weights leak.
 
 import { PAD, changes, counted, owners, weights } from "../math/rows.js"
 import { color } from "../kit/heat.js"
@@ -6,8 +6,8 @@ import { dot, fill, frame, percent, write } from "../kit/plot.js"
 
 /** @import { Ctx } from "../kit/plot.js" */
 
-/** The weights' scale ends at `high`, that of the positions at `places`.
- * @typedef {{ letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[] }} Data */
+/** The weights' scale ends at `high`, that of the positions is `scale`.
+ * @typedef {{ letters: string, cuts: number[], q: number[][], k: number[][], high: number, scale: number[] }} Data */
 
 const TOP = 18 // above the tiles, for the handles
 const TILE = 44
@@ -16,17 +16,17 @@ const TINY = 5e-4 // what a percentage shows as none
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function packedRow(stage) {
   /** @type {Data} */
-  const { letters, cuts, q, k, high, places: scale } = stage.data
+  const { letters, cuts, q, k, high, scale } = stage.data
   const length = letters.length
 
   stage.predict(
-    `Three documents share the row. Positions restart, attention is causal, no document mask. Whom does the first “${letters[0]}” see?`,
+    `Three documents share the row. Positions restart, attention is causal, no document mask. Which keys does the first “${letters[0]}” attend to?`,
     ["itself alone", "the first letter of each document", "its own document"],
     (answer) => {
       ;[kind.value, positions.value, masked.value, encoding.value] = ["packed", "counted", false, "rope"]
       ;[first.value, second.value] = cuts
       const verdict = answer.startsWith("the first") ? "Yes." : "No: the first letter of each."
-      return `${verdict} All three stand at position 0, and causal compares positions. It gives ${percent(state().change[0].leak)} of its weight to letters ahead of it in the row.`
+      return `${verdict} All three have position 0, and causal masking compares positions. It gives ${percent(state().change[0].leak)} of its weight to letters ahead of it in the row.`
     },
   )
   const kind = stage.choice("the row holds", [
@@ -58,10 +58,10 @@ export default function packedRow(stage) {
 
   const state = () => {
     const owner = owners(length, [first.value, second.value], kind.value)
-    const places = positions.value === "counted" ? counted(owner) : owner.map((_, s) => s)
+    const ids = positions.value === "counted" ? counted(owner) : owner.map((_, s) => s)
     /** @type {[number[][], number[][], number[], number[], boolean, string]} */
-    const inputs = [q, k, places, owner, masked.value, encoding.value]
-    return { owner, places, rows: weights(...inputs), change: changes(...inputs) }
+    const inputs = [q, k, ids, owner, masked.value, encoding.value]
+    return { owner, ids, rows: weights(...inputs), change: changes(...inputs) }
   }
   const edges = () => (kind.value === "before" ? [first] : [first, second])
 
@@ -75,16 +75,16 @@ export default function packedRow(stage) {
   /** @typedef {import("../kit/paper.js").Look} Look */
   /** @param {Ctx} ctx @param {Look} look @param {number} width */
   const drawRow = (ctx, look, width) => {
-    const { owner, places } = state()
+    const { owner, ids } = state()
     const { tile } = layout(width)
     const [low, most] = scale
     owner.forEach((own, s) => {
-      const style = { align: /** @type {const} */ ("center"), color: places[s] > most / 2 - 1 ? "#123" : "#fff" }
-      fill(ctx, own === PAD ? look.ground : color("viridis", places[s], low, most), s * tile + 0.5, TOP, tile - 1, TILE)
+      const style = { align: /** @type {const} */ ("center"), color: ids[s] > most / 2 - 1 ? "#123" : "#fff" }
+      fill(ctx, own === PAD ? look.ground : color("viridis", ids[s], low, most), s * tile + 0.5, TOP, tile - 1, TILE)
       const pad = { ...style, color: look.soft, size: 11 }
       if (own === PAD) return write(ctx, look, tile < 26 ? "·" : "pad", (s + 0.5) * tile, TOP + TILE / 2, pad)
       write(ctx, look, letters[s], (s + 0.5) * tile, TOP + 16, { ...style, size: 16, weight: 600 })
-      write(ctx, look, String(places[s]), (s + 0.5) * tile, TOP + 34, { ...style, size: 12 })
+      write(ctx, look, String(ids[s]), (s + 0.5) * tile, TOP + 34, { ...style, size: 12 })
     })
     ctx.fillStyle = look.spark
     for (const { value } of edges()) {
@@ -113,7 +113,7 @@ export default function packedRow(stage) {
       fill(ctx, look.series[0], bars, y + 2, room * moved, cell - 5)
       fill(ctx, look.series[1], bars, y + 2, room * leak, cell - 5)
     })
-    write(ctx, look, "what each query sees", left, top - 12, { weight: 600 })
+    write(ctx, look, "attention weights", left, top - 12, { weight: 600 })
     write(ctx, look, room < 120 ? "moved" : "weight that moved", bars, top - 12, { weight: 600 })
     const foot = top + length * cell
     write(ctx, look, "to others", bars, foot + 11, { color: look.letters[1], weight: 600 })
@@ -162,7 +162,7 @@ export default function packedRow(stage) {
       ? `${pairs} ${pairs === 1 ? "pair leaks" : "pairs leak"}, ${ahead} of them ahead in the row: ${percent(mean("leak"))} of all weight lies on ${strangers}.`
       : "No pair leaks."
     const moved = mean("moved")
-    if (moved < TINY) return `${leaks} Every token sees exactly what it sees alone.`
+    if (moved < TINY) return `${leaks} Every token attends exactly as it does alone.`
     const texts = kind.value === "packed" ? "each" : "the"
     return `${leaks} Against ${texts} text alone, ${percent(moved)} of the weight has moved.`
   }

@@ -1,4 +1,4 @@
-// Choose the questions that may be asked: how far behind the best may each encoding be?
+// Choose the tasks that a model may meet: how far behind the best may each encoding be?
 
 import { behind, ranked, regret } from "../math/regret.js"
 import { axes, circle, dot, write } from "../kit/plot.js"
@@ -14,7 +14,7 @@ export default function regretChooser(stage) {
   const all = behindAt(start).map((row) => regret(row, every).by)
 
   stage.predict(
-    `At ${start} tokens every encoding is ${short(Math.min(...all))} or more behind the best at some question. Leave out one question, and a single encoding is close to the best at all others. Which one?`,
+    `At ${start} tokens every encoding is ${short(Math.min(...all))} or more behind the best at some task. Leave out one task, and a single encoding is close to the best at all others. Which one?`,
     questions,
     (answer) => {
       ;[length.value, free.value] = [String(start), false]
@@ -23,12 +23,12 @@ export default function regretChooser(stage) {
       const { by, q } = regrets[order[0]]
       const name = rows[order[0]].name
       return by <= near
-        ? `Yes: without “${answer}” ${name} is at most ${short(by)} behind. It alone asks for a place.`
+        ? `Yes: without “${answer}” ${name} is at most ${short(by)} behind. It alone needs an absolute position.`
         : `No: without “${answer}” the least regret is still ${short(by)} (${name} at “${questions[q]}”).`
     },
   )
   const length = stage.choice("tokens", lengths.map(String), String(start))
-  const free = stage.toggle("only what writes nothing for a pair")
+  const free = stage.toggle("only those that write nothing per pair of tokens")
   stage.bar = null
   const asked = questions.map((question) => stage.toggle(question, true))
 
@@ -86,13 +86,13 @@ export default function regretChooser(stage) {
   stage.say(() => {
     const { boxes, regrets, open, order } = judge()
     const chosen = questions.filter((_, q) => boxes[q])
-    if (!chosen.length) return "Nothing is asked: every encoding will do, and none too."
+    if (!chosen.length) return "No task is chosen: every encoding will do."
     const [{ name }, { by, q }] = [rows[order[0]], regrets[order[0]]]
     const close = regrets.filter(({ by }, i) => open[i] && by <= near).length
-    const many = chosen.length === 1 ? `“${chosen[0]}” alone` : `${chosen.length} questions`
+    const many = chosen.length === 1 ? `“${chosen[0]}” alone` : `${chosen.length} tasks`
     const where = by < 0.005 ? `, ${short(by)}` : `, ${short(by)} at “${questions[q]}”`
-    const among = `${open.filter(Boolean).length}${free.value ? " that write nothing for a pair" : ""}`
-    return `At ${length.value} tokens, asked ${many}: ${name} has the least regret${where}. Never more than ${near} behind: ${close || "none"} of the ${among}.`
+    const among = `${open.filter(Boolean).length}${free.value ? " that write nothing per pair of tokens" : ""}`
+    return `At ${length.value} tokens, over ${many}: ${name} has the least regret${where}. Never more than ${near} behind: ${close || "none"} of the ${among}.`
   })
 }
 

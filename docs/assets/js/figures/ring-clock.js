@@ -1,4 +1,4 @@
-// Keys walk around a ring of ranks: the map of who computes which pairs, and the clock of who waits for whom.
+// Ring attention: the map of which rank computes which pairs, and the timeline of which rank waits.
 
 import { faint, fill, frame, percent, short, stroke, upright, write } from "../kit/plot.js"
 import { fetched, owners, pairs, slowest, stepOf, totals } from "../math/ring.js"
@@ -8,7 +8,7 @@ import { fetched, owners, pairs, slowest, stepOf, totals } from "../math/ring.js
 /** @typedef {{ left: number, top: number, side: number }} Square */
 
 const ORDERS = { contiguous: "contiguous", zigzag: "zig-zag", striped: "striped" }
-const WIDE = 580 // pixels from which the clock stands beside the map
+const WIDE = 580 // pixels from which the timeline stands beside the map
 const SIDE = 300
 
 /** @param {string} order @param {number} tokens @param {number} ranks @param {number} window */
@@ -30,19 +30,19 @@ export default function ringClock(stage) {
   const tried = new Set(["contiguous"]) // the bars of the others would tell too early
 
   stage.predict(
-    `Let each query see only the latest ${window} keys. Then both cuts share out the same work. With which are ${usual} ranks done first?`,
+    `Let each query attend to the latest ${window} keys only. Then both splits give the ranks the same work. With which are ${usual} ranks done first?`,
     ["contiguous", "zig-zag", "both at once"],
     (answer) => {
       ;[many.value, width.value, order.value, step.value] = [String(usual), window, "zigzag", usual]
       tried.add("contiguous")
       const [first, second] = ["contiguous", "zigzag"].map((order) => judge(order, tokens, usual, window).done)
-      return `${answer === "contiguous" ? "Yes" : "No, contiguous"}: after ${first} pairs in place of ${second}. A chunk looks back at the chunk before it. Contiguous, that lies with one neighbor, and comes in step 1. Zig-zag, late chunks look to the other neighbor, whose keys come last: one more step in which all wait for the slowest.`
+      return `${answer === "contiguous" ? "Yes" : "No, contiguous"}: after ${first} pairs in place of ${second}. A chunk needs the keys of the chunk before it. Contiguous, one neighbor has these, and they arrive in step 1. Zig-zag, late chunks need those of the other neighbor, which arrive last: one more step in which all wait for the slowest.`
     },
   )
-  const order = stage.choice("cut", Object.entries(ORDERS))
+  const order = stage.choice("split", Object.entries(ORDERS))
   const many = stage.choice("ranks", ranks.map(String), String(usual))
   const orAll = (/** @type {number} */ v) => (v < tokens ? String(v) : "all")
-  const width = stage.slider("keys seen", { min: 1, max: tokens, value: tokens, show: orAll })
+  const width = stage.slider("sliding window", { min: 1, max: tokens, value: tokens, show: orAll })
   const orAllSteps = (/** @type {number} */ v) => (v < Number(many.value) ? String(Math.floor(v)) : "all")
   const step = stage.film("step", { min: 0, max: usual, value: usual, rate: 0.8, show: orAllSteps })
 
@@ -64,15 +64,15 @@ export default function ringClock(stage) {
   stage.canvas({
     label: () =>
       `A square of queries and keys in ${view.ranks} colors, and a timeline of ${view.ranks} ranks: done after ${view.done} pairs, ${percent(view.waits)} of the time is waiting`,
-    ratio: (wide) => (wide > WIDE ? SIDE + 62 : Math.min(wide - 56, SIDE) + 88 + clockHigh(view.ranks) + 112),
+    ratio: (wide) => (wide > WIDE ? SIDE + 62 : Math.min(wide - 56, SIDE) + 88 + timelineHigh(view.ranks) + 112),
     draw: (ctx, wide, _height, look) => {
       const side = Math.min(wide > WIDE ? wide * 0.48 : wide - 56, SIDE)
       const map = { left: 44, top: 8, side }
       square(ctx, look, map, view, now())
       const [left, top] = wide > WIDE ? [side + 92, 24] : [44, side + 82]
       const room = wide - left - 12
-      clock(ctx, look, left, top, room / Math.max(...rivals.map(({ done }) => done)), view, now())
-      const [edge, below] = [wide > WIDE ? left - 14 : 8, top + clockHigh(view.ranks) + 26]
+      timeline(ctx, look, left, top, room / Math.max(...rivals.map(({ done }) => done)), view, now())
+      const [edge, below] = [wide > WIDE ? left - 14 : 8, top + timelineHigh(view.ranks) + 26]
       bars(ctx, look, edge, below, wide - 12, rivals, order.value, tried)
     },
     arrows: { x: step, y: width },
@@ -83,7 +83,7 @@ export default function ringClock(stage) {
 /** @param {number} ranks */
 const rowHigh = (ranks) => (ranks > 4 ? 15 : 24)
 /** @param {number} ranks */
-const clockHigh = (ranks) => ranks * rowHigh(ranks)
+const timelineHigh = (ranks) => ranks * rowHigh(ranks)
 
 /** @param {Look} look */
 const colors = (look) => [...look.series, look.blue, look.spark]
@@ -109,8 +109,8 @@ const square = (ctx, look, { left, top, side }, view, now) => {
   ctx.globalAlpha = 1
   if (view.order !== "striped") labels(ctx, look, { left, top, side }, view, now)
   else write(ctx, look, "0, 1, …", left - 6, top + 8, { align: "right", size: 11 })
-  write(ctx, look, "rank that brings the keys", left + side / 2, top + side + 30, { align: "center" })
-  upright(ctx, look, "rank that asks", left - 34, top + side / 2)
+  write(ctx, look, "rank of the keys", left + side / 2, top + side + 30, { align: "center" })
+  upright(ctx, look, "rank of the queries", left - 34, top + side / 2)
 }
 
 /** The ranks along both sides, and the steps in the tiles of chunks.
@@ -121,18 +121,18 @@ const labels = (ctx, look, { left, top, side }, view, now) => {
   const length = tokens / chunks
   const holder = (/** @type {number} */ c) => owner[c * length]
   const cell = side / chunks
-  const place = (/** @type {number} */ c) => (c + 0.5) * cell
+  const middle = (/** @type {number} */ c) => (c + 0.5) * cell
   for (let c = 1; c < chunks; c++) {
     stroke(ctx, [left, top + c * cell], [left + side, top + c * cell], look.paper, 0.8)
     stroke(ctx, [left + c * cell, top], [left + c * cell, top + side], look.paper, 0.8)
   }
   for (let i = 0; i < chunks; i++) {
-    write(ctx, look, String(holder(i)), left - 7, top + place(i), { align: "right", size: 11 })
-    write(ctx, look, String(holder(i)), left + place(i), top + side + 12, { align: "center", size: 11 })
+    write(ctx, look, String(holder(i)), left - 7, top + middle(i), { align: "right", size: 11 })
+    write(ctx, look, String(holder(i)), left + middle(i), top + side + 12, { align: "center", size: 11 })
     for (let j = 0; j <= i; j++) {
       const step = stepOf(holder(i), holder(j), ranks)
       if (window < (i - j || 0.4) * length + 0.2 * length || (now >= 0 && now !== step)) continue // no room for a word
-      const [x, y] = i === j ? [place(j) - cell * 0.2, place(i) + cell * 0.2] : [place(j), place(i)]
+      const [x, y] = i === j ? [middle(j) - cell * 0.2, middle(i) + cell * 0.2] : [middle(j), middle(i)]
       const size = cell < 20 ? 9.5 : 11.5
       write(ctx, look, String(step), left + x, top + y, { color: "#fff", size, weight: 600, align: "center" })
     }
@@ -142,7 +142,7 @@ const labels = (ctx, look, { left, top, side }, view, now) => {
 /** What each rank does in each step; an empty box is waiting.
  * @param {Ctx} ctx @param {Look} look @param {number} left @param {number} top @param {number} scale pixels for a pair
  * @param {View} view @param {number} now */
-const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now) => {
+const timeline = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now) => {
   const high = rowHigh(ranks)
   const tones = colors(look)
   let begin = left
@@ -164,10 +164,10 @@ const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now)
   const label = `time: done after ${short(done)}`
   ctx.font = look.font(12)
   const end = Math.max(begin, left + ctx.measureText(label).width)
-  write(ctx, look, label, end, top + clockHigh(ranks) + 10, { align: "right" })
+  write(ctx, look, label, end, top + timelineHigh(ranks) + 10, { align: "right" })
 }
 
-/** When the cuts are done, and what they fetch.
+/** When the splits are done, and what they fetch.
  * @type {(ctx: Ctx, look: Look, left: number, top: number, right: number, rivals: View[], chosen: string,
  *   tried: Set<string>) => void} */
 const bars = (ctx, look, left, top, right, rivals, chosen, tried) => {
@@ -192,9 +192,9 @@ const moment = ({ ranks, counts, steps }, step) => {
   if (step < 0) return ""
   const idle = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => !counts[rank * ranks + step])
   const whose = step ? `Step ${step}, the keys of the rank ${step} before` : "Step 0, each its own keys"
-  if (!steps[step]) return `${whose}: nobody sees any of them. `
+  if (!steps[step]) return `${whose}: no query attends to any of them. `
   const waiting = idle.length
-    ? `; ${idle.length > 1 ? "ranks" : "rank"} ${listed(idle)} see${idle.length > 1 ? "" : "s"} none`
+    ? `; ${idle.length > 1 ? "ranks" : "rank"} ${listed(idle)} use${idle.length > 1 ? "" : "s"} none`
     : ""
   return `${whose}: the slowest has ${steps[step]} pairs${waiting}. `
 }
@@ -207,5 +207,5 @@ const listed = (numbers) =>
 const summary = ({ order, ranks, work, done, waits, keys }) => {
   const [least, most] = [Math.min(...work), Math.max(...work)]
   const share = least === most ? `each rank has ${least} pairs` : `a rank has ${least} to ${most} pairs`
-  return `Cut ${ORDERS[/** @type {keyof typeof ORDERS} */ (order)]} on ${ranks} ranks, ${share}. All are done after ${done}, and ${waits < 0.005 ? "nobody waits" : `${percent(waits)} of the ranks' time is waiting`}. A rank needs up to ${keys} keys of others.`
+  return `Split ${ORDERS[/** @type {keyof typeof ORDERS} */ (order)]} on ${ranks} ranks, ${share}. All are done after ${done}, and ${waits < 0.005 ? "nobody waits" : `${percent(waits)} of the ranks' time is waiting`}. A rank needs up to ${keys} keys of other ranks.`
 }

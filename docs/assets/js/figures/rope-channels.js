@@ -1,5 +1,5 @@
-// Two ways to turn a part of the pairs: which of them come round within a context, and what is left of a match far
-// away.
+// Two ways to rotate a part of the pairs: which of them complete a rotation within a context, and what is left of a
+// match far away.
 
 import { meanMatch, partial } from "../math/partial.js"
 import { proportional } from "../math/scaling.js"
@@ -11,7 +11,7 @@ import { axes, dot, faint, fill, line, percent, short, write } from "../kit/plot
 /** @typedef {{ name: string, theta: Float64Array, color: number }} Way */
 
 const NARROW = 520
-const FLOOR = -2 // powers of ten of a turn: what is slower lies on the floor
+const FLOOR = -2 // powers of ten of a rotation: what is slower lies on the floor
 const POINTS = 300
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -20,7 +20,7 @@ export default function ropeChannels(stage) {
    *   context: number }} */
   const { dim, pairs, bases, base, contexts, context } = stage.data
   const far = 2 ** contexts[1]
-  const turning = stage.slider("pairs that turn", { min: 1, max: dim / 2, value: pairs })
+  const rotating = stage.slider("rotated pairs", { min: 1, max: dim / 2, value: pairs })
   const b = stage.slider("base", { min: bases[0], max: bases[1], value: base, log: true, show: (v) => short(round(v)) })
   const exponent = { min: contexts[0], max: contexts[1], value: Math.log2(context) }
   const reach = stage.slider("context", { ...exponent, show: (v) => short(2 ** v) })
@@ -28,9 +28,9 @@ export default function ropeChannels(stage) {
 
   /** @returns {Way[]} */
   const ways = () => {
-    const share = (2 * turning.value) / dim
+    const share = (2 * rotating.value) / dim
     return [
-      { name: "all turn", theta: partial(dim, 1, round(b.value)), color: 5 },
+      { name: "full RoPE", theta: partial(dim, 1, round(b.value)), color: 5 },
       { name: "partial RoPE", theta: partial(dim, share, round(b.value)), color: 0 },
       { name: "p-RoPE", theta: proportional(dim, share, round(b.value)).theta, color: 1 },
     ]
@@ -38,12 +38,12 @@ export default function ropeChannels(stage) {
   const summaries = () =>
     ways().map(({ name, theta }) => {
       const complete = turns(theta, length()).filter((n) => n >= 1).length
-      return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a turn, ${percent(farHalf(theta, length()))} of a match is left`
+      return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a rotation, ${percent(farHalf(theta, length()))} of a match is left`
     })
 
   stage.canvas({
     label: () =>
-      `Turns of each pair, and the match against the distance. Within ${short(length())}, ${summaries().join("; ")}`,
+      `Rotations of each pair, and the match against the distance. Within ${short(length())}, ${summaries().join("; ")}`,
     ratio: (width) => (width < NARROW ? 500 : 272),
     draw: (ctx, width, _height, look) => {
       const [left, right] = boxes(width)
@@ -56,11 +56,11 @@ export default function ropeChannels(stage) {
       if (down && share >= 0 && y > chart.top && y < chart.top + chart.height)
         reach.value = Math.round(share * Math.log2(far))
     },
-    arrows: { x: reach, y: turning },
+    arrows: { x: reach, y: rotating },
   })
   stage.say(
     () =>
-      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${summaries().slice(1).join("; ")}, on average over the far half. If ${summaries()[0]}.`,
+      `Rotated pairs: ${rotating.value} of ${dim / 2}. Within ${short(length())}: ${summaries().join("; ")}, on average over the far half.`,
   )
 }
 
@@ -91,17 +91,17 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
     yticks: [FLOOR - 0.4, 0, 2, 4],
     yformat: (v) => (v < 0 ? "0" : short(10 ** v)),
     xlabel: "pair i",
-    title: `Turns within ${short(context)}`,
+    title: `Rotations within ${short(context)}`,
   })
   fill(ctx, look.ground, box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
   line(ctx, to, [-1, count], [0, 0], look.soft, 1)
   ways.forEach(({ theta, color }, w) =>
     turns(theta, context).forEach((n, i) => {
-      const y = n ? to.y(Math.max(FLOOR, Math.log10(n))) : to.y(FLOOR - 0.4) + 4 * (w - 1.5) // still ones lie at 0
+      const y = n ? to.y(Math.max(FLOOR, Math.log10(n))) : to.y(FLOOR - 0.4) + 4 * (w - 1.5) // those of frequency 0 lie at 0
       if (n || w) dot(ctx, to.x(i), y, look.series[color], w ? 2.4 : 1.7)
     }),
   )
-  write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
+  write(ctx, look, "one rotation", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
 /** @type {(ctx: Ctx, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */

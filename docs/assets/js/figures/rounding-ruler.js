@@ -1,4 +1,4 @@
-// Positions on a ruler, in boxes that a type of few bits cannot tell apart, and where a trained head looks then.
+// Positions in boxes that a type of few bits stores as one number, and what a trained head attends to then.
 
 import { attend } from "../math/attention.js"
 import { angles, rightShare, stored } from "../math/rounding.js"
@@ -24,7 +24,7 @@ export default function roundingRuler(stage) {
   const first = stage.slider("first position", { min: 0, max: 4 * kinds[names[0]].first, value: start, show: whole })
   const kind = () => kinds[type.value]
   const from = () => Math.round(first.value)
-  const places = (/** @type {number} */ p) => Array.from({ length }, (_, n) => stored(p + n, kind()))
+  const positions = (/** @type {number} */ p) => Array.from({ length }, (_, n) => stored(p + n, kind()))
 
   let typeBefore = names[0]
   stage.each(() => {
@@ -69,7 +69,7 @@ export default function roundingRuler(stage) {
   const cliff = () =>
     (cliffs[type.value] ??= Array.from({ length: 129 }, (_, j) => {
       const p = Math.floor((j * kind().first) / 32)
-      return [p, rightShare(places(p), back, tokens)]
+      return [p, rightShare(positions(p), back, tokens)]
     }))
 
   let grip = { x: 0, first: 0 }
@@ -101,7 +101,7 @@ export default function roundingRuler(stage) {
         xformat: position,
         yformat: position,
         xlabel: "key",
-        title: "Where each query looks",
+        title: "Attention weights",
       })
       const left = narrow ? 44 : side + 144
       const room = width - left - (narrow ? 22 : 34)
@@ -131,14 +131,14 @@ export default function roundingRuler(stage) {
       write(ctx, look, "dots: measured", edge, box.top + 32, { ...legend, color: look.letters[0] })
     },
   })
-  const share = () => rightShare(places(from()), back, tokens)
+  const share = () => rightShare(positions(from()), back, tokens)
   stage.say(() => {
-    const count = new Set(places(from())).size
-    return `From ${whole(from())} on, ${type.value} has ${count} numbers for ${length} positions. Predicted: ${share().toFixed(2)} of the answers right. The head lays ${onTarget(now()).toFixed(2)} of its weight on the token ${back} back; with exact angles it is ${exact.toFixed(2)}.`
+    const count = new Set(positions(from())).size
+    return `From ${whole(from())} on, ${type.value} has ${count} numbers for ${length} positions. Predicted: ${share().toFixed(2)} of the answers right. The head gives ${onTarget(now()).toFixed(2)} of its weight to the token at offset ${back}; with exact angles it is ${exact.toFixed(2)}.`
   })
 }
 
-/** The place with the same boxes in another type. @param {number} at @param {number} first @param {number} other */
+/** The position with the same boxes in another type. @param {number} at @param {number} first @param {number} other */
 const moved = (at, first, other) => {
   if (at < first) return Math.floor((at / first) * other)
   const times = 2 ** Math.floor(Math.log2(at / first))

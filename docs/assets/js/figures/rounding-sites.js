@@ -1,5 +1,5 @@
-// Four maps, one for each number that may be rounded: how far off is each pair, at each position. And what a logit
-// sees.
+// Four maps, one for each number that may be rounded: how far off is each pair, at each position. And what that makes
+// of a logit.
 
 import { miss, placesIn, radianOff, rootMean } from "../math/sites.js"
 import { frequencies } from "../math/waves.js"
@@ -16,35 +16,35 @@ import { handle } from "../kit/controls.js"
 /** @type {Site[]} */
 const SITES = ["position", "frequency", "angle", "cosine"]
 const COLUMNS = 60
-const COUNT = 3 // positions of a column: one alone may be a lucky place
+const COUNT = 3 // positions of a column: one alone may be exact by chance
 const [LOW, HIGH] = [-3, Math.log10(2)] // two points of a circle are never farther apart than 2
 const [ROOM, MAP, CHART] = [36, 112, 150]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingSites(stage) {
-  /** @type {{ dim: number, base: number, last: number, place: number, backs: number[],
+  /** @type {{ dim: number, base: number, last: number, position: number, offsets: number[],
    *   kinds: Record<string, import("../math/rounding.js").Kind> }} */
-  const { dim, base, last, place, backs, kinds } = stage.data
+  const { dim, base, last, position: asked, offsets, kinds } = stage.data
   const names = Object.keys(kinds)
 
   stage.predict(
-    `Each row of a map is a pair. Of the tables in ${names[0]}, three are ruined at position ${short(place)}. Now let the key stand ${backs[0]} back, and not at place 0. Which of the three serves a score almost as if nothing were rounded?`,
+    `Each row of a map is a pair. Of the tables in ${names[0]}, three are ruined at position ${short(asked)}. Now let the key be at offset ${offsets[0]}, and not at position 0. Which of the three gives a logit almost as if nothing were rounded?`,
     SITES.slice(0, 3),
     (answer) => {
-      ;[type.value, key.value, bases.value, spot.value] = [names[0], String(backs[0]), base, place]
+      ;[type.value, key.value, bases.value, spot.value] = [names[0], String(offsets[0]), base, asked]
       const [position, frequency, angle] = SITES.map((site) => inWords(logit(site)))
       return `${answer === SITES[1] ? "Yes" : "No"}: the rounded frequency. It moves this logit by ${frequency} of its standard deviation, a rounded position by ${position} and a rounded angle by ${angle}.`
     },
   )
   const type = stage.choice("round to", names)
-  const key = stage.choice("the key", [
-    ["0", "at place 0"],
-    ...backs.map((back) => /** @type {[string, string]} */ ([String(back), `${short(back)} back`])),
+  const key = stage.choice("key at", [
+    ["0", "position 0"],
+    ...offsets.map((n) => /** @type {[string, string]} */ ([String(n), `offset ${short(n)}`])),
   ])
   const bases = stage.slider("base", { min: base / 100, max: base * 100, value: base, log: true, show: round })
-  const spot = stage.slider("position", { min: 1, max: last, value: place, log: true, show: round })
+  const spot = stage.slider("position", { min: 1, max: last, value: asked, log: true, show: round })
 
-  const back = () => Number(key.value) || NaN
+  const offset = () => Number(key.value) || NaN
   const column = () => Math.min(COLUMNS - 1, Math.floor((COLUMNS * Math.log(spot.value)) / Math.log(last)))
   const columns = Array.from({ length: COLUMNS }, (_, j) => placesIn(j, COLUMNS, last, COUNT))
   const middles = columns.map((_, j) => last ** ((j + 0.5) / COLUMNS))
@@ -52,8 +52,8 @@ export default function roundingSites(stage) {
   /** @param {Site} site @returns {Errors} */
   const errors = (site) => {
     const theta = frequencies(dim, bases.value)
-    const all = columns.map((places) => {
-      const pairs = places.map((m) => [m, Number.isNaN(back()) ? 0 : m - back()])
+    const all = columns.map((positions) => {
+      const pairs = positions.map((m) => [m, Number.isNaN(offset()) ? 0 : m - offset()])
       return Array.from(theta, (t) => pairs.map(([m, n]) => (n < 0 ? NaN : miss(m, n, t, site, kinds[type.value]))))
     })
     return {
@@ -76,7 +76,7 @@ export default function roundingSites(stage) {
 
   const steps = handle(column, (j) => (spot.value = middles[Math.min(COLUMNS - 1, Math.max(0, j))]))
   /** @type {(x: number) => number} */
-  let toPlace = () => place
+  let toPosition = () => asked
   stage.canvas({
     label: () => `How far off each pair is at each position, with one number rounded to ${type.value}: ${listed()}`,
     ratio: () => 2 * (MAP + ROOM) + CHART + 92,
@@ -102,11 +102,11 @@ export default function roundingSites(stage) {
         })
         const title = site === "cosine" && !narrow ? "cosine and sine" : site
         write(ctx, look, title, box.left, box.top - 10, { size: 12.5, weight: 700, color: look.letters[i] })
-        const ends = Array.from(theta, (t) => radianOff(t, site, kinds[type.value], back()))
+        const ends = Array.from(theta, (t) => radianOff(t, site, kinds[type.value], offset()))
         const rows = ends.map((_, pair) => pair + 0.5)
         dashed(ctx, [4, 3], () => line(ctx, to, ends, rows, "#ffffff", 1.4))
         stroke(ctx, [to.x(here), box.top], [to.x(here), box.top + MAP], look.spark, 1.2)
-        if (i === 0) toPlace = to.atX
+        if (i === 0) toPosition = to.atX
       })
       scale(ctx, look, 40, 2 * (MAP + ROOM) + 12, Math.min(side, 200))
       const box = { left: 40, top: 2 * (MAP + ROOM) + 70, width: width - 48, height: CHART - 26 }
@@ -131,15 +131,15 @@ export default function roundingSites(stage) {
     point: ({ x, width, down }) => {
       if (!down) return
       const side = (width - 62) / 2 // the left map's scale serves the right one too
-      spot.value = Math.min(last, Math.max(1, toPlace(x > 47 + side ? x - side - 14 : x)))
+      spot.value = Math.min(last, Math.max(1, toPosition(x > 47 + side ? x - side - 14 : x)))
     },
     arrows: { x: steps },
   })
   const listed = () => SITES.map((site) => `${site} ${inWords(logit(site))}`).join(", ")
   stage.say(() => {
     const near = `Near position ${round(spot.value)}`
-    if (back() > columns[column()][0]) return `${near} no key stands ${short(back())} back.`
-    const who = Number.isNaN(back()) ? "at place 0" : `${short(back())} back`
+    if (offset() > columns[column()][0]) return `${near} no key has offset ${short(offset())}.`
+    const who = Number.isNaN(offset()) ? "at position 0" : `at offset ${short(offset())}`
     return `${near}, with a key ${who}, one number rounded to ${type.value} moves a logit by: ${listed()}. A logit has a standard deviation of 1.`
   })
 }

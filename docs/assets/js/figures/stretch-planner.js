@@ -1,4 +1,5 @@
-// Choose a model, a recipe and a length, and see both prices: steps lost left of the trained length, new angles right.
+// Choose a model, a recipe and a length, and see what it costs: frequency lost left of the trained length, angles out
+// of distribution right.
 
 import { make } from "../kit/controls.js"
 import { axes, dot, faint, fill, line, short, write } from "../kit/plot.js"
@@ -40,7 +41,7 @@ const RECIPES = {
   longrope: (p) => longrope(p.dim, searched(p), p.factor, p.original_length, p.base),
 }
 
-/** Multipliers, turns and arcs of the pairs; overreach and squeeze. @param {Plan} plan */
+/** Multipliers, rotations and angles of the pairs; overreach and squeeze. @param {Plan} plan */
 const judge = (plan) => {
   const plain = RECIPES.rope_frequencies(plan).theta
   const { theta, attention } = RECIPES[plan.recipe](plan)
@@ -125,7 +126,7 @@ const controls = (stage) => {
   const names = models.map(({ name }) => name)
   const marks = models.flatMap((m) => [m.factor, m.original_length, m.length])
   const near = (/** @type {number} */ v) => {
-    const round = 2 ** Math.round(Math.log2(v)) // a hand that comes near such a number means it
+    const round = 2 ** Math.round(Math.log2(v)) // a slider near such a number means it
     return [...marks, round].find((m) => Math.abs(Math.log2(v / m)) < 0.014) ?? Number(v.toPrecision(3))
   }
   const show = (/** @type {number} */ v) => near(v).toLocaleString("en")
@@ -143,9 +144,9 @@ const controls = (stage) => {
 
 /** @param {View} view @param {string} title */
 const reading = ({ over, free, squeezed, logits, went }, title) => {
-  const fresh = `No angle is new${over > EVEN ? ` up to ${whole(free.length)} tokens` : ""}.`
-  const round = went.filter((turned) => turned >= 1).length
-  const slow = `the ${round} pairs that went round have their step halved that often, on average`
+  const fresh = `No angle is out of distribution${over > EVEN ? ` up to ${whole(free.length)} tokens` : ""}.`
+  const complete = went.filter((rotations) => rotations >= 1).length
+  const slow = `the ${complete} pairs that completed a rotation have their frequency halved that often, on average`
   return `Recipe ${title}: overreach ${price(over)}. ${fresh} Squeeze ${price(squeezed)}: ${slow}. Logits × ${logits.toFixed(3)}.`
 }
 
@@ -251,7 +252,7 @@ const multipliers = (ctx, look, box, view) => {
   return to
 }
 
-/** Both prices, over the multipliers. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
+/** Overreach and squeeze, over the multipliers. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
 const sums = (ctx, look, box, { over, squeezed }) => {
   const style = { align: /** @type {CanvasTextAlign} */ ("right"), weight: 700 }
   const right = box.left + box.width
@@ -259,7 +260,7 @@ const sums = (ctx, look, box, { over, squeezed }) => {
   write(ctx, look, `▮ squeeze ${price(squeezed)}`, right - 110, box.top - 14, { ...style, color: look.letters[LOST] })
 }
 
-/** The part of its circle that each pair has met, and what is new.
+/** The part of its circle that each pair has met, and what is out of distribution.
  * @type {(ctx: Ctx, look: Look, box: Box, view: View, above: Scales) => void} */
 const circles = (ctx, look, box, view, above) => {
   const { met, asked } = view.arcs
@@ -275,8 +276,8 @@ const circles = (ctx, look, box, view, above) => {
   bars(ctx, to, view, (i) => [met[i], 0, look.series[MET]])
   bars(ctx, to, view, (i) => [asked[i], met[i], look.series[NEW]])
   const below = box.top + box.height + 48
-  write(ctx, look, "▮ its circle met in training", box.left, below, { size: 11.5, color: look.letters[MET] })
-  write(ctx, look, "▮ new arc", box.left + 160, below, { size: 11.5, color: look.letters[NEW] })
+  write(ctx, look, "▮ angles of training", box.left, below, { size: 11.5, color: look.letters[MET] })
+  write(ctx, look, "▮ out of distribution", box.left + 160, below, { size: 11.5, color: look.letters[NEW] })
 }
 
 /** Both lengths, through both panels. @type {(ctx: Ctx, look: Look, to: Scales, view: View, bottom: number) => void} */
@@ -285,7 +286,7 @@ const lengths = (ctx, look, to, { plan }, bottom) => {
   const both = [plan.original_length, plan.length]
   for (const length of both) fill(ctx, look.ink, to.x(length) - 0.6, top, 1.2, bottom - top)
   both.forEach((length, row) => {
-    const label = `${row ? "asked" : "trained"} ${whole(length)}`
+    const label = `${row ? "new" : "trained"} ${whole(length)}`
     ctx.font = look.font(12)
     const half = ctx.measureText(label).width / 2
     const x = Math.min(Math.max(to.x(length), left + half), left + width - half)
@@ -314,7 +315,10 @@ const prices = (ctx, look, box, views, titles) => {
   })
   faint(ctx, 0.14, () => fill(ctx, look.series[2], box.left, to.y(0), box.width, box.top + box.height - to.y(0)))
   const bottom = box.top + box.height
-  write(ctx, look, "▮ no new angle", box.left + box.width, box.top - 14, { align: "right", color: look.letters[2] })
+  write(ctx, look, "▮ none out of distribution", box.left + box.width, box.top - 14, {
+    align: "right",
+    color: look.letters[2],
+  })
   /** @type {Array<[number, number]>} */ const named = []
   views.forEach(({ plan, squeezed }, i) => {
     const [x, y] = [to.x(squeezed), Math.min(to.y(overs[i]), bottom - 3)]
@@ -330,10 +334,10 @@ const prices = (ctx, look, box, views, titles) => {
 
 /** One pair in numbers. @param {View} view @param {number} i */
 const ofPair = ({ g, waves, went, goes }, i) => [
-  `a turn in ${many(waves[i])} tokens`,
-  `trained: ${many(went[i])} turns`,
-  `asked: ${many(goes[i])} turns`,
-  `steps × ${part(1 / g[i])}`,
+  `wavelength ${many(waves[i])} tokens`,
+  `trained: ${many(went[i])} rotations`,
+  `new: ${many(goes[i])} rotations`,
+  `frequency × ${part(1 / g[i])}`,
 ]
 
 /** The circle of one pair. @type {(ctx: Ctx, look: Look, x: number, y: number, view: View, i: number) => void} */

@@ -1,6 +1,6 @@
-// A cache of few keys: which tokens it holds, at which places they stand, and where a query then looks.
+// A cache of few keys: which tokens it holds, at which positions, and which keys a query then attends to.
 
-/** @typedef {"true places" | "places in the cache" | "the clock stops"} Way */
+/** @typedef {"true positions" | "positions in the cache" | "keys counted"} Way */
 /** @typedef {[number, number][]} Pairs a mean query times the conjugate of a mean key, real and imaginary, pair by pair
  */
 
@@ -12,14 +12,14 @@ export const cachedTokens = (t, capacity, sinks) => {
   return Array.from({ length: count }, (_, slot) => (slot < sinks ? slot : slot + first))
 }
 
-/** The place of each key in the cache. A stopped clock gave each token the number of keys that were left.
+/** The position of each key in the cache. Where keys are counted, a token got the number of keys that were kept.
  * @type {(tokens: number[], capacity: number, way: Way) => number[]} */
-export const cachedPlaces = (tokens, capacity, way) =>
-  way === "true places"
+export const cachedPositions = (tokens, capacity, way) =>
+  way === "true positions"
     ? tokens
-    : tokens.map((token, slot) => (way === "places in the cache" ? slot : Math.min(token, capacity - 1)))
+    : tokens.map((token, slot) => (way === "positions in the cache" ? slot : Math.min(token, capacity - 1)))
 
-/** The logits at the distances 0 to `last`. @param {Pairs} pairs @param {number[]} theta @param {number} last */
+/** The logits at the offsets 0 to `last`. @param {Pairs} pairs @param {number[]} theta @param {number} last */
 export const curve = (pairs, theta, last) =>
   Float64Array.from({ length: last + 1 }, (_, distance) =>
     pairs.reduce(
@@ -30,12 +30,12 @@ export const curve = (pairs, theta, last) =>
 
 /** The weight of each key, the mean over heads.
  * @param {ArrayLike<number>[][]} heads of each head the curve of a letter's key and that of the first token's
- * @param {number[]} tokens @param {number[]} places */
-export const attentionWeights = (heads, tokens, places) => {
+ * @param {number[]} tokens @param {number[]} positions */
+export const attentionWeights = (heads, tokens, positions) => {
   const weights = tokens.map(() => 0)
-  const here = places[places.length - 1]
+  const here = positions[positions.length - 1]
   for (const [letter, first] of heads) {
-    const logits = tokens.map((token, i) => (token ? letter : first)[here - places[i]])
+    const logits = tokens.map((token, i) => (token ? letter : first)[here - positions[i]])
     const top = Math.max(...logits)
     const shares = logits.map((a) => Math.exp(a - top))
     const sum = shares.reduce((a, b) => a + b, 0)

@@ -5,7 +5,7 @@
 import { make } from "../kit/controls.js"
 
 const KINDS = /** @type {const} */ ({
-  "cite:": "Quoted, and compared with the bibliography: ",
+  cite: "Quoted, and compared with the bibliography: ",
   "<": "A bound, checked when this page was built: smaller than ",
   ">": "A bound, checked when this page was built: larger than ",
 })
@@ -14,7 +14,7 @@ const KINDS = /** @type {const} */ ({
 const read = (expression) => {
   const [first] = expression.split(" ", 1)
   for (const [operator, words] of Object.entries(KINDS)) {
-    if (first.startsWith(operator)) return [words, expression.slice(first.length).trim()]
+    if (first === operator || first === `${operator}=`) return [words, expression.slice(first.length).trim()]
   }
   return ["Computed when this page was built, and compared: ", expression]
 }
@@ -28,7 +28,7 @@ const address = (path) => {
 /** @param {HTMLElement} number */
 const content = (number) => {
   const [words, behind] = read(number.dataset.expression ?? "")
-  const quoted = number.dataset.expression?.startsWith("cite:")
+  const quoted = number.dataset.expression?.startsWith("cite ")
   const parts = [make("span", {}, [words]), quoted ? behind : make("code", {}, [behind])]
   const [key] = behind.split(/[\s,]/, 1)
   /** @type {Array<[string, string]>} */
@@ -118,7 +118,7 @@ export default () => {
     },
     { signal },
   )
-  document.addEventListener("scroll", () => inside(document.activeElement) || hide(), { signal, passive: true })
+  document.addEventListener("scroll", () => shown && place(shown), { signal, passive: true })
   document.addEventListener(
     "keydown",
     (event) => {

@@ -19,6 +19,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from galley.run import figure
 from galley.run.limits import end_late, lift_time, limit_memory, limit_time
@@ -29,6 +30,7 @@ CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
 OURS = ("posenc", "posenc_book")  # the packages that a page shows
 FORK = "is multi-threaded, use of fork"
+narrow_figure: Any = None  # the module: with it Matplotlib is loaded, which the process of a page does alone
 # Control characters, but for tab and line feed, and marks that turn the direction of writing: no reader sees them.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -104,8 +106,12 @@ def _pin_seeds() -> None:
 
 
 def _set_style() -> None:
+    """Give Matplotlib the look of the house, and load what it draws with: a page may hide the engine from itself."""
+    global narrow_figure
     import matplotlib as mpl
     from matplotlib import pyplot as plt
+
+    from galley.run import narrow_figure
 
     mpl.use("svg", force=True)
     # A matplotlibrc of whoever builds the book must not show.
@@ -279,12 +285,10 @@ class _Runner:
 
     def _narrow(self, wide: list[str], drawn: dict, options: dict) -> list[str]:
         """Return the narrow figures of a block: the option `narrow` changes what was drawn, or gives a drawing."""
-        from galley.run import narrow_figure
-
         changed = [label for label, each in drawn.items() if narrow_figure.is_wide(each)]
         for label in changed:
             narrow_figure.narrow(drawn[label])
-        value = None
+        value: Any = None
         if "narrow" in options:
             value = eval(compile(options["narrow"], self.filename, "eval"), self.scope)
         narrow = [figure.draw(each, f"{label}-n") if label in changed else "" for label, each in drawn.items()]

@@ -60,7 +60,7 @@ export const clockPanel = () => {
       clock(chosen, x, y, radius, true)
       const captions = [
         [`pair ${chosen}`, look.ink, 700],
-        [theta[chosen] ? `λ = ${short((2 * Math.PI) / theta[chosen])}` : "never turns", look.ink, 400],
+        [theta[chosen] ? `λ = ${short((2 * Math.PI) / theta[chosen])}` : "frequency 0", look.ink, 400],
         [`— query ${placed(s, s.query)}`, ofQuery(look), 600],
         [`-- key ${placed(s, s.key)}`, ofKey(look), 600],
       ]

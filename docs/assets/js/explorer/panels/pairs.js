@@ -62,8 +62,8 @@ export const pairsPanel = () => {
       const numbered = { xlabel: "key n", ylabel: "query m", xformat: whole, yformat: whole }
       to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...(worded ? { xticks: [], yticks: [] } : numbered) })
       if (worded) {
-        wordsDown(ctx, look, to, s, "this word looks")
-        wordsAlong(ctx, look, to, s, "at this word", room)
+        wordsDown(ctx, look, to, s, "query")
+        wordsAlong(ctx, look, to, s, "key", room)
       }
       colorBar(ctx, look, box, low, high, map)
       const [m, n] = [s.query + first, s.key + first]

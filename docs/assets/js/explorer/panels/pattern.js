@@ -28,7 +28,7 @@ import { byDistance } from "./steps.js"
 /** What rows and columns are. @param {State} s */
 const names = (s) => {
   const kind = kindOf(s)
-  if (biased(s) && !kind.rows) return ["head", "distance m − n"]
+  if (biased(s) && !kind.rows) return ["head", "offset m − n"]
   return [kind.rows ?? "position p", kind.columns ?? "channel"]
 }
 
@@ -59,7 +59,7 @@ export const patternPanel = () => {
         ...(worded || rows === 1 ? { yticks: [] } : { ylabel, yformat: whole }),
         xformat: whole,
       })
-      if (worded) wordsDown(ctx, look, to, s, "word")
+      if (worded) wordsDown(ctx, look, to, s, "token")
       colorBar(ctx, look, box, low, high, map)
       const [right, bottom] = [box.left + box.width, box.top + box.height]
       const across = (/** @type {number} */ row, /** @type {string} */ ink, dash = /** @type {number[]} */ ([])) =>
@@ -91,7 +91,7 @@ export const patternPanel = () => {
       const column = clip(to.atX(x) - pattern.from, 0, pattern.columns - 1)
       if (pattern.reads) {
         if (!kindOf(s).columns) return { channel: column }
-        return kindOf(s).columns?.startsWith("distance")
+        return kindOf(s).columns?.startsWith("offset")
           ? byDistance(column + pattern.from, s)
           : kindOf(s).columns === "position p"
             ? { key: column }

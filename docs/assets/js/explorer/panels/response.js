@@ -121,7 +121,7 @@ export const responsePanel = () => {
       to = axes(ctx, look, box, {
         x: far ? [1, view.far] : [Math.min(...ends), Math.max(...ends)],
         y: heights(curves),
-        xlabel: s.words && !far ? "words back" : "distance m − n",
+        xlabel: s.words && !far ? "tokens back" : "offset m − n",
         ...(alike(view, other) || s.softmax ? {} : { ylabel: "logit" }),
         ...(far
           ? { logx: true, xticks: width > 380 ? [1, 10, 100, 1000, 10_000, 100_000] : [1, 100, 10_000] }

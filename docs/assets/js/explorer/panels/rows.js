@@ -31,7 +31,7 @@ export const rowPanel = () => {
         ...(worded ? { xticks: [] } : { xlabel: weights ? "key n" : "channel", xformat: whole }),
         yformat: tick,
       })
-      if (worded) wordsAlong(ctx, look, to, s, "share that each word gets", room)
+      if (worded) wordsAlong(ctx, look, to, s, "attention weight of each token", room)
       if (weights) {
         const step = box.width / count
         Array.from(rows[0]).forEach((v, n) => {
