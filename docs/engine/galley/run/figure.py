@@ -13,15 +13,28 @@ HASHED = re.compile(r"(?<=[\"#])((?:C\w*_)?[a-z]?)[0-9a-f]{10}(?=[\")])")
 ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
 
 
-def draw(figure, name: str) -> str:
-    """Return the SVG of a Matplotlib figure; `name` must be unique on the page."""
+def draw(figure, name: str, margins: bool = False) -> str:
+    """Return the SVG of a Matplotlib figure; `name` must be unique on the page.
+
+    What is empty around the drawing is cut off, with `margins` only above and below it: a narrow figure is as wide as a
+    phone, and so its letters have their size.
+    """
     import matplotlib as mpl
 
     buffer = io.StringIO()
+    box = _full_width(figure) if margins else "tight"
     # Without a salt Matplotlib draws the names of shapes at random, and a date would differ at every build.
     with mpl.rc_context({"svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        figure.savefig(buffer, format="svg", bbox_inches=box, metadata={"Date": None, "Creator": None})
     return tidy(buffer.getvalue(), name)
+
+
+def _full_width(figure):
+    """Return the box of a drawing, in inches, at least as wide as its figure."""
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox().padded(0.1)
+    box.x0, box.x1 = min(box.x0, 0), max(box.x1, figure.get_figwidth())
+    return box
 
 
 def tidy(svg: str, name: str) -> str:

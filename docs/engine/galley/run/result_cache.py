@@ -19,6 +19,7 @@ RUNNING_FILES = (
     "opened_files.py",
     "figure.py",
     "narrow_figure.py",
+    "narrow_labels.py",
     "smaller_svg.py",
     "house.mplstyle",
     "formula_bindings.py",

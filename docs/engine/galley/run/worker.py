@@ -291,7 +291,7 @@ class _Runner:
         value: Any = None
         if "narrow" in options:
             value = eval(compile(options["narrow"], self.filename, "eval"), self.scope)
-        narrow = [figure.draw(each, f"{label}-n") if label in changed else "" for label, each in drawn.items()]
+        narrow = [figure.draw(each, f"{label}-n", True) if label in changed else "" for label, each in drawn.items()]
         if hasattr(value, "_repr_svg_"):
             narrow.insert(0, figure.tidy(value._repr_svg_(), f"figure-{self.blocks}-n"))
         return [""] * (len(wide) - len(narrow)) + narrow
