@@ -362,7 +362,11 @@ def test_inkling_mixes_curves_as_long_as_its_window_and_longer_ones_where_it_has
 
 @pytest.mark.parametrize(
     ("name", "order", "first"),
-    [("qwen2_vl_vision", "rows first", 0), ("sam3_vit_model", "columns first", 1), ("kimi_k25_vision", "alternating", 1)],
+    [
+        ("qwen2_vl_vision", "rows first", 0),
+        ("sam3_vit_model", "columns first", 1),
+        ("kimi_k25_vision", "alternating", 1),
+    ],
 )
 def test_towers_for_pictures_turn_by_rows_and_columns(name, order, first):
     layer = plan({"model_type": name, "rope_theta": 100.0}).layers[0]
