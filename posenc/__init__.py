@@ -1,7 +1,7 @@
 """Positional encodings, one self-contained file each: read it, test it, copy it.
 
-At the top stand the torch class of each encoding and its NumPy twin, such as RoPE and rope, and a
-few functions: alibi_slopes, t5_bucket, from_config, plan, diagnose and encodings. The rest is
+The package exports the torch class of each encoding and its NumPy twin, such as RoPE and rope, and
+a few functions: alibi_slopes, t5_bucket, from_config, plan, diagnose and encodings. The rest is
 imported from its file, as in `from posenc.attention import attention`; so are the twins whose names
 other code uses too: conditional, convolution, fire, forget, grid, learned, music, path, profiles,
 window. No name is both a module and a function.
@@ -39,7 +39,7 @@ COMMON_WORDS = frozenset(  # twins that stay in their files
 
 
 class Encoding(NamedTuple):
-    """What the head of an encoding's file says; `module` imports the file."""
+    """What the docstring of an encoding's file states; `module` imports the file."""
 
     door: str
     name: str

@@ -41,15 +41,15 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("posenc", description=posenc.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    command = commands.add_parser("list", help="every encoding: door, name, class, paper, year")
+    command = commands.add_parser("list", help="every encoding: kind, name, class, year, paper")
     command.set_defaults(run=_list)
 
-    command = commands.add_parser("show", help="what a file says of itself and what it offers")
+    command = commands.add_parser("show", help="the docstring of a file, its functions and classes")
     command.add_argument("name", help="a file or anything public in one: rope, RoPE, yarn")
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
 
-    words = "write files into your project; each runs alone (from_config as two)"
+    words = "copy files into your project; each runs alone (from_config as two)"
     command = commands.add_parser("copy", help=words)
     words = "files or anything public in them: rope, RoPE, yarn"
     command.add_argument("names", nargs="+", metavar="name", help=words)
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_reading(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser("read", help="how position enters each layer of a model")
+    command = commands.add_parser("read", help="how position enters each layer, by a config.json")
     words = "a config.json of transformers, or of another format that posenc reads"
     command.add_argument("config", type=Path, help=words)
     words = "tokens of the text, for dynamic and longrope scaling; by default a short one"
@@ -71,7 +71,7 @@ def _add_reading(commands: argparse._SubParsersAction) -> None:
     words = "what vllm serve --hf-overrides would change in it"
     command.add_argument("--hf-overrides", metavar="JSON", help=words)
     command.add_argument("--json", action="store_true", help="all numbers, as JSON")
-    words = "say the rotation for another program instead: v5, v4, vllm or llama.cpp"
+    words = "print the rotation as settings for v5, v4 (of transformers), vllm or llama.cpp"
     command.add_argument("--export", metavar="PROGRAM", help=words)
     command.set_defaults(run=_read)
     words = "rotated queries and keys of a model, to test a port against"
@@ -88,18 +88,18 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     command = commands.add_parser("doctor", help=words)
     words = "such as mypackage.model:apply_rotary"
     command.add_argument("function", metavar="module:function", help=words)
-    words = "rotation, table, bias, attention or model; by default told from a first call"
+    words = "rotation, table, bias, attention or model; by default found by a first call"
     command.add_argument("--kind", help=words)
     words = "the width of a head, or of embeddings; by default what fits"
     command.add_argument("--dim", type=int, help=words)
     command.add_argument("--heads", type=int, help="how many; by default what fits")
     words = "of the axes: bhtd or bthd for heads, btd or tbd for embeddings"
     command.add_argument("--order", help=words)
-    words = "of the model that a rotation is for: say what is otherwise than there"
+    words = "config.json of the model that a rotation is for: report what differs from it"
     command.add_argument("--config", type=Path, help=words)
     command.add_argument("--layer", type=int, help="of the config; by default any that rotates")
     command.add_argument(
-        "--json", action="store_true", help="the report as data, each finding with an id that stays"
+        "--json", action="store_true", help="the report as data, each finding with a stable id"
     )
     command.set_defaults(run=_doctor)
 
@@ -149,7 +149,7 @@ def _copy(asked: argparse.Namespace) -> int:
     taken = [str(target) for target in targets if target.exists()]
     if taken and not asked.force:
         raise ValueError(
-            f"copy: output must be free, got {', '.join(taken)} there already; --force overwrites"
+            f"copy: output must be new, got {', '.join(taken)}, which exists; --force overwrites"
         )
     asked.output.mkdir(parents=True, exist_ok=True)
     for module, target in zip(modules, targets, strict=True):
@@ -224,7 +224,7 @@ def find(name: str) -> str:
             sorted(name for name in by_file if "/" not in name)
         )
         raise ValueError(
-            f"posenc: name must be a file or something public in one, such as {near}, got {name!r}"
+            f"posenc: name must be a file or a public name in one, such as {near}, got {name!r}"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What the package holds, read from its folders: no list of encodings is kept by hand."""
+"""The index of files and encodings in the package, read from its folders."""
 
 import importlib.util
 import pkgutil

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, the place where position enters or does not.
+"""Scaled dot-product attention with any rotation or bias by position, or with none.
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, eq. 1.
 
@@ -8,14 +8,14 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, e wid
     attention(q, k, v) = softmax(q k^T / sqrt(d) + position) v
 
 so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position
-breaks the symmetry. An encoding is a rotation (q, k, positions, key_positions) -> (q, k), a score
-of the same arguments -> (b, h, t, s), or a bias (positions, key_positions) -> (h, t, s), whatever
-its arguments are named: see `takes_content`.
+breaks the symmetry. An encoding is a rotation (q, k, positions, key_positions) -> (q, k), a score,
+which is a bias by content too, of the same arguments -> (b, h, t, s), or a bias (positions,
+key_positions) -> (h, t, s), whatever its arguments are named: see `takes_content`.
 
-By default keys stand at 0 .. s-1, but where the queries do if positions are given and t = s;
-queries stand where the last t keys do. So one new query after a cache of keys is right without
-positions; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys
-instead. An encoding called alone has a default only for t = s > 1.
+By default keys have positions 0 .. s-1, but those of the queries if positions are given and t = s;
+queries have the positions of the last t keys. So one new query after a cache of keys is right
+without positions; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first
+keys instead. An encoding called alone has a default only for t = s > 1.
 
 A rotation stays on torch's fused kernels; a bias or score is a tensor (h, t, s) for them. Other
 ways to compute the same are in `posenc.fast`: FlexAttention, blocks of queries, ALiBi as channels.
@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# the folders of encodings, by where position enters; called doors throughout
+# the folders of encodings, by where position enters: the kinds, called doors in the code
 DOORS = ("add", "rotate", "bias", "score")
 
 
@@ -58,9 +58,9 @@ def attention(
         encoding: A rotation, a bias or a score; any function that is called like one.
         positions: Of the queries, (t,), (1, t) or (b, t); of a grid (..., t, n).
         key_positions: Of the keys, likewise.
-        causal: Let a query see the keys at its own position and before; with coordinates, the keys
+        causal: Let a query attend to its own position and those before; with coordinates, to keys
             up to its index in the sequence, of which the queries are the last t tokens.
-        mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
+        mask: Boolean, true where a query may attend, broadcastable to (b, h, t, s).
         scale: Multiplies q k^T, not what is added; by default 1/sqrt(d). T5 has 1.
         extra: What else the encoding takes, such as `gates` or `phases`.
 
@@ -72,7 +72,7 @@ def attention(
         >>> import math
         >>> from posenc.bias.alibi import ALiBi
         >>> q, v = torch.zeros(1, 1, 3, 8), torch.eye(3)[None, None]  # so weights come out
-        >>> bias = ALiBi(1, slopes=[math.log(2)])  # each step back halves the weight
+        >>> bias = ALiBi(1, slopes=[math.log(2)])  # each position back halves the weight
         >>> attention(q, q, v, bias, causal=True)[0, 0] * 7
         tensor([[7.0000, 0.0000, 0.0000],
                 [2.3333, 4.6667, 0.0000],
@@ -110,7 +110,7 @@ def attention_weights(
     scale: float | None = None,
     **extra: Any,
 ) -> Tensor:
-    """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed.
+    """Return the softmax weights (b, h, t, s) of `attention`: to inspect them; slower than it.
 
     Examples:
         >>> attention_weights(torch.zeros(1, 1, 2, 8), torch.zeros(1, 1, 4, 8), causal=True)[0, 0]
@@ -162,7 +162,7 @@ def default_positions(
     positions: Tensor | None = None,
     key_positions: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return where queries (t,) or (b, t) and keys (s,) or (b, s) stand, by default or as given.
+    """Return positions of queries (t,) or (b, t) and keys (s,) or (b, s), by default or as given.
 
     Raises:
         ValueError: If more queries than keys have no positions, as in cross-attention.
@@ -186,7 +186,7 @@ def default_positions(
 
 
 def is_scalar_per_token(positions: Tensor | None, x: Tensor, encoding: Any = None) -> bool:
-    """Tell whether positions are one number a token, (t,) or (b, t), for x (b, h, t, d).
+    """Return whether positions are one number a token, (t,) or (b, t), for x (b, h, t, d).
 
     Coordinates (t, n) can look like (b, t): then `axes` of the encoding decides.
 
@@ -210,7 +210,7 @@ def _visible(
     causal: bool,
     mask: Tensor | None,
 ) -> Tensor | None:
-    """Return true where a query sees a key, broadcastable to (b, h, t, s); None if it sees all."""
+    """Return true where a query may attend to a key, to broadcast to (b, h, t, s); None if all."""
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(f"attention: mask must be boolean, true where seen, got {mask.dtype}")
     if mask is not None:
@@ -267,10 +267,10 @@ def encoded(
 
 
 def takes_content(encoding: Any) -> bool | None:
-    """Tell whether an encoding is called with q and k before the positions; None if unclear.
+    """Return whether an encoding is called with q and k before the positions; None if unclear.
 
     An encoding of this package says so by its folder. Of any other callable the number of its
-    arguments tells, never their names: a bias takes two, rotations and scores take four. What
+    arguments decides, never their names: a bias takes two, rotations and scores take four. What
     takes two as well as four is unclear, such as `lambda *arguments: rope(*arguments)`.
 
     Examples:
@@ -306,9 +306,9 @@ def _check(encoding: Any) -> None:
 def _result(
     encoding: Callable[..., Any], q: Tensor, k: Tensor, m: Tensor, n: Tensor, extra: dict[str, Any]
 ) -> Any:
-    """Call the encoding with (q, k, m, n) or (m, n), as `takes_content` tells.
+    """Call the encoding with (q, k, m, n) or (m, n), as `takes_content` says.
 
-    If it cannot tell, both are tried, and the first result whose shape fits is taken.
+    If that is unclear, both are tried, and the first result whose shape fits is taken.
     """
     t, s = q.shape[2], k.shape[2]
     with_content = (q, k, m, n)
@@ -316,7 +316,7 @@ def _result(
     takes, door = takes_content(encoding), _door(encoding)
     error = None
     if takes and door is not None and m is n:
-        # keys stand where queries do: one table serves both
+        # keys have the positions of queries: one table serves both
         result = encoding(q, k, m, **extra)
     elif takes:
         result = encoding(*with_content, **extra)
@@ -360,7 +360,7 @@ def _first_that_fits(
 
 
 def _fits(result: Any, t: int, s: int) -> bool:
-    """Tell whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
+    """Return whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
     if isinstance(result, tuple | list):
         return [getattr(x, "shape", ())[2:3] for x in result] == [(t,), (s,)]
     if not isinstance(result, Tensor) or not 2 <= result.ndim <= 4:
@@ -383,7 +383,7 @@ def _door(encoding: Any) -> str | None:
 
 
 def _asks_for_mask(encoding: Any) -> bool:
-    """Tell whether a call takes `mask`, and no partial has bound it."""
+    """Return whether a call takes `mask`, and no partial has bound it."""
     bound = encoding.keywords if isinstance(encoding, partial) else {}
     return "mask" in _parameters(encoding) and "mask" not in bound
 

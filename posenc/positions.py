@@ -1,21 +1,21 @@
-"""Where position ids come from when they are not 0, 1, 2 ..: padding, packing, grids, long texts.
+"""Position ids other than 0, 1, 2 ..: for padding, packing, grids and context extension.
 
 Each function returns `positions` for an encoding: integers, or float64 where fractions are meant.
 Draw random, shifted and augmented ones while training only. What is made from numbers alone lies on
 the default device, or the generator's.
 
-Texts longer than those of training can be read with offsets that are folded into its range, as
-Qwen2.5-1M (dual chunks) and llama.cpp's group attention (Self-Extend) do. Turn queries and keys
-once for each of n score maps, and take each pair from its map:
+Texts longer than those of training can be processed with offsets that are mapped into its range, as
+Qwen2.5-1M (dual chunks) and llama.cpp's group attention (Self-Extend) do. Rotate queries and keys
+once for each of n maps of logits, and take each pair from its map:
 
-    turned = [rope(q, k, m, n) for m, n in zip(queries, keys)]
-    maps = torch.stack([turned_q @ turned_k.mT for turned_q, turned_k in turned])
-    scores = chosen_scores(maps, which)
+    rotated = [rope(q, k, m, n) for m, n in zip(queries, keys)]
+    maps = torch.stack([rotated_q @ rotated_k.mT for rotated_q, rotated_k in rotated])
+    logits = chosen_scores(maps, which)
 
-For causal attention: keys ahead of the query are scored as if near. Keys are cached before
+For causal attention: keys ahead of the query get logits as if near. Keys are cached before
 rotation, or once for each map.
 
-Key:   b batch, t tokens or queries, s keys, n axes or score maps
+Key:   b batch, t tokens or queries, s keys, n axes or maps of logits
 """
 
 import torch
@@ -25,8 +25,8 @@ from torch import Generator, Tensor
 def padded_positions(mask: Tensor) -> Tensor:
     """Return the positions (..., t) that count the real tokens, true or 1 in `mask` (..., t).
 
-    Hide padding, which gets 0, from attention. The next token stands at mask.sum(-1), as in Hugging
-    Face's generate().
+    Hide padding, which gets 0, from attention. The next token has position mask.sum(-1), as in
+    Hugging Face's generate().
 
     Examples:
         >>> padded_positions(torch.tensor([[0, 0, 1, 1, 1]]))
@@ -90,11 +90,10 @@ def packed_positions(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
 def random_positions(
     length: int, longer: int, batch: int | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Draw `length` of the places 0 .. longer-1, each at most once, in order: (t,), or rows (b, t).
+    """Draw `length` of 0 .. longer-1 as positions, each at most once, in order: (t,) or (b, t).
 
-    So a model trained on short texts meets the positions of long ones; the paper draws when
+    So a model trained on short texts is trained on the positions of long ones; the paper draws when
     testing, too.
-    Source: Ruoss et al., 2023, https://arxiv.org/abs/2305.16843; its code draws a row for a batch.
 
     Examples:
         >>> positions = random_positions(4, longer=1000)
@@ -139,14 +138,12 @@ def augmented_positions(
     center: bool = False,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `positions` (..., t), each row shifted, jittered and stretched at random, in float64.
+    """Return `positions` (..., t), each row shifted, jittered and scaled at random, in float64.
 
-    p becomes (p + shift + jitter) * stretch: a shift for the row within +-global_shift, a jitter
-    for each token within +-local_shift (up to half a step it keeps the order), a stretch for the
-    row between 1/scale and scale, uniform in its logarithm. `center` first subtracts the mean of
-    each row. For a batch of one text, expand its positions first.
-    Source: Likhomanenko et al., 2021 (CAPE), https://arxiv.org/abs/2106.03143; the defaults are
-    those for its texts.
+    p becomes (p + shift + jitter) * factor: a shift for the row within +-global_shift, a jitter for
+    each token within +-local_shift (up to half a position it keeps the order), a factor for the row
+    between 1/scale and scale, uniform in its logarithm. `center` first subtracts the mean of each
+    row. For a batch of one text, expand its positions first.
 
     Examples:
         >>> bool((augmented_positions(torch.arange(100)).diff() > 0).all())
@@ -158,12 +155,12 @@ def augmented_positions(
     device = generator.device if generator else p.device
     size = (*p.shape[:-1], 2 + p.shape[-1])
     noise = 2 * torch.rand(size, dtype=p.dtype, generator=generator, device=device).to(p) - 1
-    shift, stretch, jitter = noise.tensor_split((1, 2), dim=-1)  # (..., 1), (..., 1), (..., t)
-    return (p + global_shift * shift + local_shift * jitter) * scale**stretch  # (..., t)
+    shift, exponent, jitter = noise.tensor_split((1, 2), dim=-1)  # (..., 1), (..., 1), (..., t)
+    return (p + global_shift * shift + local_shift * jitter) * scale**exponent  # (..., t)
 
 
 def interpolated_positions(length: int, trained_length: int) -> Tensor:
-    """Return `length` places (t,), in float64, pressed evenly into those below `trained_length`.
+    """Return `length` positions (t,), in float64, scaled evenly to below `trained_length`.
 
     Fewer stay whole. Source: Chen et al., 2023 (position interpolation),
     https://arxiv.org/abs/2306.15595, eq. 4.
@@ -241,12 +238,11 @@ def unshard(shards: list[Tensor], order: str = "contiguous", dim: int = -2) -> T
 def dual_chunk_positions(
     positions: Tensor, key_positions: Tensor, chunk: int, trained_length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return positions of queries (3, t) and keys (3, s) for three score maps, and `which` (t, s).
+    """Return positions of queries (3, t) and keys (3, s) for three maps, and `which` (t, s).
 
     No offset reaches `trained_length`. Keys count within chunks. The first map, within a chunk, is
     the usual one. For the chunk before, queries go on counting past `chunk` up to the last trained
-    position, where they stand for all chunks further back. `chosen_scores` joins the maps.
-    Source: An et al., 2024 (dual chunk attention), https://arxiv.org/abs/2402.17463, sec. 3.
+    position, which they keep for all chunks further back. `chosen_scores` joins the maps.
 
     Examples:
         >>> p = torch.arange(12)
@@ -267,12 +263,11 @@ def dual_chunk_positions(
 def self_extend_positions(
     positions: Tensor, key_positions: Tensor, group: int, neighbors: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return positions of queries (2, t) and keys (2, s) for two score maps, and `which` (t, s).
+    """Return positions of queries (2, t) and keys (2, s) for two maps, and `which` (t, s).
 
-    Keys less than `neighbors` back are seen where they are. Further ones share a position by groups
-    of `group`, and queries stand so that the two maps meet: L trained positions serve
+    Keys less than `neighbors` back keep their offsets. Further ones share a position by groups of
+    `group`, and queries get positions at which the two maps meet: L trained positions serve
     neighbors + group (L - neighbors) tokens. `chosen_scores` joins the maps.
-    Source: Jin et al., 2024 (Self-Extend), https://arxiv.org/abs/2401.01325, sec. 3.
 
     Examples:
         >>> queries, keys, which = self_extend_positions(torch.tensor([9]), torch.arange(10), 2, 4)
@@ -289,7 +284,7 @@ def self_extend_positions(
 
 
 def chosen_scores(maps: Tensor, which: Tensor) -> Tensor:
-    """Return the scores (..., t, s) that take each pair from the map of `maps` (n, ..., t, s).
+    """Return the logits (..., t, s) that take each pair from the map of `maps` (n, ..., t, s).
 
     `which` (t, s) is the number of the map. One softmax goes over all that is chosen. Kernels that
     hold one map each join their outputs by the sums of exponentials that they return.

@@ -1,4 +1,4 @@
-"""A fixture for tests of your own, which fails with the doctor's report where code is not healthy.
+"""A pytest fixture that fails with the doctor's report where your rotation or attention is wrong.
 
 pytest_plugins = ["posenc.pytest_fixture"]                    in conftest.py
 def test_rotate(doctor): doctor(rotate)                       in a test

@@ -1,4 +1,4 @@
-"""Conditional: add to each patch what a small filter makes of the patches around it.
+"""Conditional: add to each patch a small convolution over the patches around it.
 
 Paper: Chu et al., 2021, "Conditional Positional Encodings for Vision Transformers",
        https://arxiv.org/abs/2102.10882, sec. 4.
@@ -9,13 +9,15 @@ Key:   b batch, t tokens, s the same tokens, d model dim, k side of the filter, 
 
     y(r, c) = x(r, c) + bias + sum_ij weight[i, j] x(r + i - k//2, c + j - k//2)
 
-channel by channel, where x is 0 outside the image, and a sum where patches share a place. So a
-patch in the middle learns who is beside it, and one at the border that nothing is: these zeros tell
-places, further in from layer to layer. It holds no position, and fits images of any size.
+channel by channel, where x is 0 outside the image, and a sum where patches share a position. So a
+patch inside an image is filtered with all its neighbors, and one at the border with zeros for those
+that are missing: from these zeros the model learns positions, further inward with each layer.
+Nothing in it depends on a position itself, so it fits images of any size.
 
 A patch alone has no neighbors: encoding patches one by one is not encoding them together, and a
-class token, which has no place, must be left out. Positions are rows and columns (t, 2), as those
-of `posenc.positions.grid_positions`; for a whole image in order `on_grid` is torch's convolution.
+class token, which has no position in the image, must be left out. Positions are rows and columns
+(t, 2), as those of `posenc.positions.grid_positions`; for a whole image in order `on_grid` is
+torch's convolution.
 """
 
 import numpy as np
@@ -46,14 +48,14 @@ def conditional(
     y = np.zeros((t, d))
     for i, down in enumerate(steps):
         for j, right in enumerate(steps):
-            # the sum over patches at a place, 0 where there is none
+            # the sum over patches at a position, 0 where there is none
             at_tap = (offset == (down, right)).all(axis=-1)  # (t, s)
             y += at_tap @ x * weight[:, i, j]
     return y + bias  # (t, d)
 
 
 class Conditional(nn.Module):
-    """Add what a filter over the patches around makes, one filter a channel.
+    """Add a depthwise convolution of the patches around: one filter a channel.
 
     `weight` (dim, kernel, kernel) starts normal with standard deviation 1/kernel and `bias` (dim,)
     at zero.
@@ -105,7 +107,7 @@ class Conditional(nn.Module):
         image = wide.mT.unflatten(-1, (height, width))
         weight = self.weight.to(wide).unsqueeze(1)
         bias = self.bias.to(wide)
-        # zeros around the image: the border is what tells places
+        # zeros around the image: positions are learned from its border
         half = self.kernel // 2
         y = nn.functional.conv2d(image, weight, bias, padding=half, groups=self.dim)
         return (wide + y.flatten(2).mT).to(x.dtype)  # (b, t, d)
@@ -135,6 +137,6 @@ class Conditional(nn.Module):
         offset = p.unsqueeze(-3) - p.unsqueeze(-2)  # (..., t, s, 2)
         steps = torch.arange(self.kernel, device=device) - self.kernel // 2
         taps = torch.cartesian_prod(steps, steps).unsqueeze(1)  # (c, 1, 2)
-        # a product with ones and zeros sums the patches at a place, and gives 0 where there is none
+        # a product with ones and zeros sums the patches at a position, 0 where there is none
         at_tap = (offset.unsqueeze(-4) == taps.unsqueeze(-2)).all(-1)  # (..., c, t, s)
         return at_tap.to(x) @ x.unsqueeze(-3)  # (b, c, t, d)

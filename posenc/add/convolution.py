@@ -1,4 +1,4 @@
-"""Convolution: add to each token what a wide, learned filter makes of those around it.
+"""Convolution: add to each token a wide, learned convolution over the tokens around it.
 
 Paper: Baevski et al., 2020, "wav2vec 2.0: A Framework for Self-Supervised Learning of Speech
        Representations", https://arxiv.org/abs/2006.11477, sec. 2.
@@ -9,9 +9,10 @@ Key:   b batch, t tokens, s the same tokens, d model dim, c taps of the filter, 
 
     y(p) = x(p) + gelu(bias + sum_j weight[..., j] x(p + j - c//2)),    j = 0 .. c-1
 
-where x is 0 at a place without a token, and a sum where tokens share one. So it tells no place but
-who is near on which side, and counts the steps to a border, where the sum has fewer terms. It holds
-no position: shifting all tokens changes nothing, and no length is new to it.
+where x is 0 at a position without a token, and a sum where tokens share one. So the result depends
+on which tokens are near on which side, and near a border on the distance to it, since the sum has
+fewer terms there. Nothing depends on a position itself: shifting all tokens changes nothing, and no
+length is out of distribution.
 
 A token alone has no neighbors, and half of them come later: it is for encoders. Decoding token by
 token is not prefill, and what lies in padding or in another document of a row must be 0, or be
@@ -46,7 +47,7 @@ def convolution(
     t, d = x.shape
     p = np.reshape(positions, t).astype(np.float64)
     taps = np.arange(kernel) - kernel // 2  # (c,)
-    # the sum over tokens at a place, 0 where there is none
+    # the sum over tokens at a position, 0 where there is none
     at_tap = p == (p[:, None] + taps)[..., None]  # (t, c, s)
     near = (at_tap @ x).reshape(t, kernel, groups, -1)  # (t, c, g, i)
     filters = np.asarray(weight, np.float64).reshape(groups, -1, d // groups, kernel)
@@ -55,14 +56,14 @@ def convolution(
 
 
 class Convolution(nn.Module):
-    """Add what a filter over the neighbors makes, after GELU.
+    """Add a convolution over the neighbors, after GELU.
 
     `weight` (dim, dim/groups, kernel) starts normal with standard deviation 2/sqrt(kernel dim), as
     in wav2vec 2.0, and `bias` (dim,) at zero.
 
     Args:
         dim: Width d of the model.
-        kernel: Places c that the filter reaches over, c//2 of them before the token.
+        kernel: Positions c that the filter covers, c//2 of them before the token.
         groups: Groups g of channels that are filtered apart.
 
     Raises:
@@ -118,7 +119,7 @@ class Convolution(nn.Module):
         p = positions.to(device, torch.float64)
         taps = torch.arange(self.kernel, device=device) - self.kernel // 2  # (c,)
         reached = (p[..., None] + taps).flatten(-2)  # (..., t*c)
-        # a product with ones and zeros sums the tokens at a place, and gives 0 where there is none
+        # a product with ones and zeros sums the tokens at a position, 0 where there is none
         at_tap = reached.unsqueeze(-1) == p.unsqueeze(-2)  # (..., t*c, s)
         near = at_tap.to(x) @ x  # (b, t*c, d)
         near = near.view(b, t, self.kernel, self.groups, -1)  # (b, t, c, g, i)

@@ -8,7 +8,7 @@ Cost:  nothing to learn, or n d/2 parameters where learned; one table (t, d) a c
 
 Key:   b batch, t length, d width, n axes, f frequencies of an axis
 
-    cycles[a, i]    how often feature i turns while coordinate a grows by 1
+    cycles[a, i]    periods of feature i while coordinate a grows by 1
     angle[m, i]   = 2 pi sum_a m_a cycles[a, i],  i = 0 .. d/2-1
     PE[m]         = [sin angle | cos angle]
 
@@ -18,9 +18,9 @@ Key:   b batch, t length, d width, n axes, f frequencies of an axis
     "gaussian"  N(0, scale^2), drawn once from `seed`: every feature mixes all axes
     "learned"   the same as a start, then trained (Li et al., 2106.02795, who put an MLP behind)
 
-so the dot product of two codes depends on the offset only. Coordinates are meant to lie in [-1, 1]
-or [0, 1]. Cycles are powers of two or float32 numbers, so that times an integer they are exact in
-float64. NeRF's published code leaves pi out and alternates sines and cosines frequency by
+so the dot product of two encodings depends on the offset only. Coordinates are meant to lie in [-1,
+1] or [0, 1]. Cycles are powers of two or float32 numbers, so that times an integer they are exact
+in float64. NeRF's published code leaves pi out and alternates sines and cosines frequency by
 frequency; both it and Perceiver append the coordinates as well. SAM's matrix is a checkpoint's
 `cycles`: load it where kind is "learned".
 """
@@ -60,10 +60,10 @@ def fourier(
     start = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
     cycles = start if cycles is None else np.broadcast_to(cycles, start.shape)  # (n, d/2)
     coordinates = _coordinates(np.asarray(positions, np.float64), axes)  # (..., t, n)
-    turns = coordinates[..., None] * cycles  # (..., t, n, d/2)
-    # whole turns change nothing, and would cost digits of the sum
-    turns = (turns % 1).sum(axis=-2)  # (..., t, d/2)
-    angle = 2 * np.pi * turns
+    periods = coordinates[..., None] * cycles  # (..., t, n, d/2)
+    # whole periods change nothing, and would cost digits of the sum
+    periods = (periods % 1).sum(axis=-2)  # (..., t, d/2)
+    angle = 2 * np.pi * periods
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)  # (..., t, d)
 
 
@@ -74,8 +74,8 @@ class Fourier(nn.Module):
         dim: Width d of the embeddings; a multiple of 2n for "powers" and "bands", else even.
         axes: Coordinates n of a position.
         kind: "powers" of two, linear "bands", "gaussian" or "learned" (see the module).
-        resolution: For "bands", one number or one an axis: the fastest turns resolution / 4 times
-            a unit, which samples 2 / resolution apart show. Perceiver's max_resolution.
+        resolution: For "bands", one number or one an axis: the highest frequency is resolution / 4
+            periods a unit, which samples 2 / resolution apart resolve. Perceiver's max_resolution.
         scale: For "gaussian" and "learned": the spread of the cycles; larger fits finer detail, and
             noise.
         seed: For "gaussian" and "learned": what NumPy's default generator draws the cycles from.
@@ -125,10 +125,10 @@ class Fourier(nn.Module):
         device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         cycles = torch.as_tensor(self.cycles, dtype=torch.float64, device=device)  # (n, d/2)
         coordinates = _coordinates(positions.to(device, torch.float64), self.axes)  # (..., t, n)
-        turns = coordinates[..., None] * cycles  # (..., t, n, d/2)
-        # whole turns change nothing, and would cost digits of the sum
-        turns = (turns % 1).sum(dim=-2)  # (..., t, d/2)
-        angle = 2 * torch.pi * turns
+        periods = coordinates[..., None] * cycles  # (..., t, n, d/2)
+        # whole periods change nothing, and would cost digits of the sum
+        periods = (periods % 1).sum(dim=-2)  # (..., t, d/2)
+        angle = 2 * torch.pi * periods
         return torch.cat([angle.sin(), angle.cos()], dim=-1)  # (..., t, d)
 
     def _check(self, x: Tensor, positions: Tensor | None) -> None:
@@ -149,12 +149,12 @@ class Fourier(nn.Module):
             raise ValueError(f"fourier: positions must be of {fitting} tokens, got {shape}")
 
     def _check_default(self, t: int) -> None:
-        # token i of an image does not stand at (i, i)
+        # the coordinates of token i of an image are not (i, i)
         if self.axes > 1:
             raise ValueError(
                 f"fourier: positions must have shape ({t}, {self.axes}), got None; {REMEDY}"
             )
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t == 1:
             raise ValueError(
                 "fourier: positions must be given for a lone token, got None; "
@@ -189,7 +189,7 @@ def fourier_cycles(
         of_axis = 2.0 ** np.arange(dim // step) / 2  # (f,)
     else:
         of_axis = np.linspace(1 / 2, np.divide(resolution, 4), dim // step).astype(np.float32).T
-    # a feature turns with its own axis alone
+    # a feature depends on its own axis alone
     cycles = np.eye(axes)[..., None] * of_axis  # (n, n, f)
     return cycles.reshape(axes, -1)  # (n, d/2)
 
@@ -198,7 +198,7 @@ def _coordinates(positions: Array, axes: int) -> Array:
     """Return positions with an axis of coordinates, which those on one axis lack."""
     if axes == 1:
         return positions[..., None]  # (..., t, 1)
-    # else token i would stand at (i, i)
+    # else the coordinates of token i would be (i, i)
     if positions.ndim < 2 or positions.shape[-1] != axes:
         got = tuple(positions.shape)
         raise ValueError(

@@ -2,17 +2,17 @@
 
 Paper: He et al., 2021, "Masked Autoencoders Are Scalable Vision Learners",
        https://arxiv.org/abs/2111.06377, app. A.1.
-Used:  MAE, DiT (mae), DETR, MoCo v3 (timm-axes), 2-D and 3-D codes of many image and video models
+Used:  MAE, DiT (mae), DETR, MoCo v3 (timm-axes), 2-D and 3-D tables of many image and video models
 Cost:  nothing to learn; one table (t, d) a call
 
 Key:   b batch, t length, d model dim, n axes, w width of an axis, c a coordinate
 
-Each coordinate of a position has a sinusoidal code of its own, w = d/n channels wide:
+Each coordinate of a position has a sinusoidal encoding of its own, w = d/n channels wide:
 
-    code(c)    = sin(angle_k(c)), cos(angle_k(c)),  k = 0 .. w/2-1, in one of five orders
+    PE(c)      = sin(angle_k(c)), cos(angle_k(c)),  k = 0 .. w/2-1, in one of five orders
     angle_k(c) = c * base^(-2k/w)
 
-so the dot product of two codes depends on the offset along each axis only. The orders in use:
+so the dot product of two encodings depends on the offset along each axis only. The orders in use:
 
     "mae"        the LAST axis first (column, then row); in each all sines, then all cosines
     "timm"       all sines of the first axis, of the second .., then all cosines alike
@@ -67,7 +67,7 @@ class Grid(nn.Module):
     Args:
         dim: Width d of the embeddings; a multiple of twice the axes, unless `order` is "per-axis".
         axes: Coordinates n of a position: 2 for images, 3 for video.
-        base: Sets the slowest wavelength along each axis.
+        base: Sets the longest wavelength along each axis.
         order: Where sines, cosines and axes go: "mae", "timm", "timm-axes", "detr" or "per-axis".
 
     Raises:
@@ -99,8 +99,8 @@ class Grid(nn.Module):
         """Return `x` (b, t, d) plus the table of its `positions` (t, n) or (b, t, n).
 
         On one axis they may be (t,), and with t > 1 default to 0 .. t-1; a lone token, as in
-        decoding, must be given its own. Several axes have no default: a place in a text is no place
-        in a grid.
+        decoding, must be given its own. Several axes have no default: an index in the sequence is
+        no position in a grid.
         """
         self._check(x, positions)
         if positions is None:
@@ -137,12 +137,12 @@ class Grid(nn.Module):
             raise ValueError(f"grid: positions must be of {fitting} tokens, got {shape}")
 
     def _check_default(self, t: int) -> None:
-        # token i of an image does not stand at (i, i)
+        # the coordinates of token i of an image are not (i, i)
         if self.axes > 1:
             raise ValueError(
                 f"grid: positions must have shape ({t}, {self.axes}), got None; {REMEDY}"
             )
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t == 1:
             raise ValueError(
                 "grid: positions must be given for a lone token, got None; "
@@ -173,7 +173,7 @@ def _coordinates(positions: Tensor, axes: int) -> Tensor:
     """Return positions (..., t, n), which on one axis may be a line (t,)."""
     if axes == 1 and positions.ndim == 1:
         return positions[:, None]  # (t, 1)
-    # else token i would stand at (i, i)
+    # else the coordinates of token i would be (i, i)
     if positions.ndim < 2 or positions.shape[-1] != axes:
         got = tuple(positions.shape)
         raise ValueError(f"grid: positions must have shape (..., t, {axes}), got {got}; {REMEDY}")
@@ -181,7 +181,7 @@ def _coordinates(positions: Tensor, axes: int) -> Tensor:
 
 
 def _frequencies(dim: int, axes: int, base: float, order: str) -> np.ndarray:
-    """Return theta (w/2,) of one axis, in radians a step, fastest first."""
+    """Return theta (w/2,) of one axis, in radians a step, highest first."""
     if order not in ORDERS:
         raise ValueError(f"grid: order must be one of {', '.join(ORDERS)}, got {order!r}")
     step = 1 if order == "per-axis" else 2 * axes

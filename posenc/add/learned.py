@@ -1,4 +1,4 @@
-"""Learned encoding: add to each token embedding a trained row of a table, one row a position.
+"""Learned encoding: add to each token embedding a learned vector for its position, a table's row.
 
 Paper: Gehring et al., 2017, "Convolutional Sequence to Sequence Learning",
        https://arxiv.org/abs/1705.03122, sec. 3.1.
@@ -12,8 +12,8 @@ Key:   b batch, t length, d model dim, n rows, o new rows, p prefix rows, r rows
 
 so a position beyond the table has no row: there is an error, never a wrapped or a repeated row. OPT
 counts from offset 2 and RoBERTa from its padding index + 1. Rows start as N(0, std^2) with std
-0.02, as in BERT; GPT-2 has 0.01. A table can be stretched afterwards: `resize` for text,
-`resize_grid` for the patches of an image.
+0.02, as in BERT; GPT-2 has 0.01. A table can be interpolated to another length afterwards: `resize`
+for text, `resize_grid` for the patches of an image.
 """
 
 import numpy as np
@@ -116,7 +116,7 @@ class Learned(nn.Module):
             raise ValueError(f"learned: positions must have shape {fitting}, got {shape}")
 
     def _check_default(self, t: int) -> None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t == 1:
             raise ValueError(
                 "learned: positions must be given for a lone token, got None; "
@@ -133,8 +133,8 @@ class Learned(nn.Module):
 def row_statistics(weight: Tensor) -> dict[str, Tensor]:
     """Return of a table (n, d) each row's norm, and its cosine and distance to the next row.
 
-    Rows that never met a token keep the norm of their start, near std sqrt(d), and a cosine near 0
-    with their neighbors; trained rows of a smooth table have cosines near 1.
+    Rows of positions that no training text had keep the norm of their start, near std sqrt(d), and
+    a cosine near 0 with their neighbors; trained rows of a smooth table have cosines near 1.
 
     Examples:
         >>> row_statistics(torch.tensor([[3.0, 4.0], [4.0, 3.0]]))["norm"]
@@ -149,7 +149,7 @@ def row_statistics(weight: Tensor) -> dict[str, Tensor]:
 
 
 def resize(weight: Tensor, length: int, mode: str = "linear") -> Tensor:
-    """Return a text table (n, d) stretched or shrunk to `length` rows (o, d), in the same dtype.
+    """Return a text table (n, d) interpolated to `length` rows (o, d), in the same dtype.
 
     A longer table keeps its first and last row and interpolates between them, "linear" or "cubic";
     a row of a shorter one averages the rows that it covers. A shorter context needs no resizing:

@@ -53,7 +53,7 @@ class Sinusoidal(nn.Module):
 
     Args:
         dim: Width d of the embeddings; even, unless `order` is "tensor2tensor".
-        base: Sets the slowest wavelength, 2 pi base^(1 - 2/d) positions.
+        base: Sets the longest wavelength, 2 pi base^(1 - 2/d) positions.
         order: "interleaved", "split" or "tensor2tensor" (see the module).
         scale: Multiply the embeddings by sqrt(d) first, as the paper does (sec. 3.4).
         dropout: Probability of zeroing an element of the sum while training.
@@ -119,7 +119,7 @@ class Sinusoidal(nn.Module):
                 f"sinusoidal: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
             )
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t == 1:
                 raise ValueError(
                     "sinusoidal: positions must be given for a lone token, got None; "
@@ -135,7 +135,7 @@ class Sinusoidal(nn.Module):
 
 
 def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first.
+    """Return the d/2 wavelengths 2 pi / theta_i, in positions per period, shortest first.
 
     Examples:
         >>> wavelengths(8).round(1).tolist()
@@ -185,7 +185,7 @@ def shift_matrix(
 
 
 def _frequencies(dim: int, base: float, order: str) -> np.ndarray:
-    """Return theta (d/2,), in radians a position, fastest first."""
+    """Return theta (d/2,), in radians a position, highest first."""
     if order not in ORDERS:
         raise ValueError(f"sinusoidal: order must be one of {', '.join(ORDERS)}, got {order!r}")
     if order == "tensor2tensor" and dim < 4:

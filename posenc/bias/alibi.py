@@ -1,4 +1,4 @@
-"""ALiBi: take from each logit a penalty proportional to the distance, at a fixed slope a head.
+"""ALiBi: subtract from each logit a penalty proportional to the distance, at a fixed slope a head.
 
 Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input
        Length Extrapolation", https://arxiv.org/abs/2108.12409, sec. 3.
@@ -12,12 +12,13 @@ Key:   b batch, h heads, t queries, s keys, c channels, m position of a query, n
                = -right_slopes[i] (n - m)    key n ahead; by default slopes[i]; -inf if causal
     slopes[i]  = 2^(-8 (i+1) / h),  i = 0 .. h-1, if h is a power of two; MPT can set the 8
 
-so only offsets count, and each step back divides a key's weight by e^slope. For other h the paper's
-code and MPT's take the slopes of the closest lower power of two, then every other one of its
-double; the formula for any h gives another set. The paper states the causal case; the symmetric one
-is for encoders, and right_slopes=0 leaves keys ahead unpenalized. BLOOM and MPT write slope * n,
-which differs from -slope (m - n) by a constant of each query: softmax does not see it. Falcon adds
-its bias before it divides by sqrt(d): its slopes here are alibi_slopes(h) / sqrt(head dim).
+so only offsets count, and at each further position back a key's weight is divided by e^slope. For
+other h the paper's code and MPT's take the slopes of the closest lower power of two, then every
+other one of its double; the formula for any h gives another set. The paper states the causal case;
+the symmetric one is for encoders, and right_slopes=0 leaves keys ahead unpenalized. BLOOM and MPT
+write slope * n, which differs from -slope (m - n) by a constant of each query, which softmax
+cancels. Falcon adds its bias before it divides by sqrt(d): its slopes here are alibi_slopes(h) /
+sqrt(head dim).
 """
 
 import math
@@ -154,8 +155,8 @@ class ALiBi(nn.Module):
 
         Concatenate them with q and k in place of a bias (h, t, s), one of the two divided by the
         softmax scale, by which attention multiplies their products; `posenc.fast.alibi` does both.
-        For causal attention only: keys ahead would get a bonus. In float64, positions counted from
-        the first query, so that the numbers stay small.
+        For causal attention only: keys ahead would get a positive bias. In float64, positions
+        counted from the first query, so that the numbers stay small.
         """
         m, n = _positions(positions, key_positions)
         first = m[..., :1]

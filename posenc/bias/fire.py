@@ -1,4 +1,4 @@
-"""FIRE: add to each logit a learned function of the distance, as a share of how far one looks back.
+"""FIRE: add to each logit a learned function of the distance, as a share of the query's position.
 
 Paper: Li et al., 2024, "Functional Interpolation for Relative Positions Improves Long Context
        Transformers", https://arxiv.org/abs/2310.04418, sec. 3.
@@ -11,11 +11,12 @@ Key:   b batch, h heads, t queries, s keys, u hidden units, m position of a quer
     share      = psi(|m - n|) / (psi(max(L, |m|, |n|)) + eps),  L = |multiplier| threshold
     B[i, m, n] = sum_u out_weight[i, u] relu(hidden_weight[u] share + hidden_bias[u]) + out_bias[i]
 
-for head i, so the network meets shares from 0 to 1 at any length, and up to place L the bias
-depends on the distance alone. One hidden unit a distance makes B any bias of it: FIRE contains T5,
-ALiBi and KERPLE (theorem 3.1). A later key is measured by its own place, so past and future are
-alike; published listings, whose mask hides it, measure it by the query's. The paper counts from 1,
-DAPE's code from 0, as here; there hidden_* and out_* are mlp.0.* and mlp.2.*, threshold is init_L.
+for head i, so the network's inputs are shares from 0 to 1 at any length, and up to position L the
+bias depends on the distance alone. One hidden unit a distance makes B any bias of it: FIRE contains
+T5, ALiBi and KERPLE (theorem 3.1). The distance to a key ahead is divided by the key's own
+position, so past and future are alike; published listings, whose mask hides it, divide by the
+query's. The paper counts from 1, DAPE's code from 0, as here; there hidden_* and out_* are mlp.0.*
+and mlp.2.*, threshold is init_L.
 """
 
 from collections.abc import Callable
@@ -69,8 +70,8 @@ class FIRE(nn.Module):
     Args:
         heads: Number of query heads h.
         width: Number of hidden units u.
-        threshold: L before it is learned: up to this place one yardstick measures all distances.
-        eps: Added to the yardstick, which is 0 where c is.
+        threshold: L before it is learned: up to this position the divisor is the same for all.
+        eps: Added to the divisor, which is 0 where c is.
 
     Raises:
         ValueError: If `heads` is below 1.
@@ -134,7 +135,7 @@ class FIRE(nn.Module):
         return _modify
 
     def _share(self, m: Tensor, n: Tensor) -> Tensor:
-        """Return the distance from m to n as a share of the yardstick, both through psi."""
+        """Return the distance from m to n as a share of the position, both through psi."""
         c = self.c.to(m).abs()
         learned_threshold = self.multiplier.to(m).abs() * self.threshold
         reach = torch.maximum(torch.maximum(m.abs(), n.abs()), learned_threshold)

@@ -13,8 +13,8 @@ Key:   b batch, h heads, t queries, s keys, m position of a query, n of a key
 so the logarithm multiplies a key's weight by (1 + r2 |m - n|)^-r1, a power law; ALiBi, the power
 with r2 = 1, multiplies it by an exponential. Past and future are alike. Both forms are
 conditionally positive definite: c^T B c >= 0 for any c that sums to 0, so that on a finite text,
-and with r2 below 2, some constant, which softmax does not see, makes B a kernel. r1 and r2 are held
-at 0.01 or more, r2 of a power at 2 or less, where they are used; the authors' code writes the bound
+and with r2 below 2, some constant, which softmax cancels, makes B a kernel. r1 and r2 are held at
+0.01 or more, r2 of a power at 2 or less, where they are used; the authors' code writes the bound
 into the parameters at each forward pass. It calls them bias_p and bias_a, of shape (h, 1, 1): r1
 and r2 of the logarithm, r2 and r1 of the power.
 """
@@ -39,7 +39,7 @@ def kerple(
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
 
-    `r1` and `r2` (h,) are the rates.
+    `r1` and `r2` (h,) are the parameters of the heads.
 
     Raises:
         ValueError: If `form` is unknown.
@@ -60,8 +60,8 @@ class KERPLE(nn.Module):
     """Give the bias to add to the logits: -r1 ln(1 + r2 distance), or -r1 distance^r2.
 
     Learned are `r1` and `r2` (h,). As in the authors' code the factor of the logarithm and the
-    exponent of the power start uniform in [0, 2), the other rate in [0, 1). A rate beyond its bound
-    counts as the bound; its gradient passes as if there were none, so that it can come back.
+    exponent of the power start uniform in [0, 2), the other parameter in [0, 1). One beyond its
+    bound counts as the bound; its gradient passes as if there were none, so that it can come back.
 
     Args:
         heads: Number of query heads h.
@@ -126,7 +126,7 @@ class KERPLE(nn.Module):
 
 
 def _bounded(rate: Tensor, ceiling: float = float("inf")) -> Tensor:
-    """Return a rate (h,) within its bounds, in float32 or finer."""
+    """Return a parameter (h,) within its bounds, in float32 or finer."""
     rate = rate.to(torch.promote_types(rate.dtype, torch.float32))
     bounded = rate.detach().clamp(FLOOR, ceiling)
     # beyond a bound clamp alone would have no gradient; what is added is 0, with a gradient of 1

@@ -1,4 +1,4 @@
-"""Sandwich: add to each logit the inner product of two sinusoidal encodings, less at a distance.
+"""Sandwich: add to each logit the dot product of two sinusoidal encodings, less with distance.
 
 Paper: Chi et al., 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive
        Field Analysis", https://arxiv.org/abs/2212.10356, the section on Sandwich.
@@ -56,7 +56,7 @@ class Sandwich(nn.Module):
     Args:
         heads: Number of query heads h.
         dim: Width d of the sinusoids, even; 128 whatever the width of the model.
-        base: Sets the slowest wavelength, 2 pi base positions.
+        base: Sets the longest wavelength, 2 pi base positions.
 
     Raises:
         ValueError: If `heads` is below 1, `dim` odd or below 2, or `base` not positive and finite.
@@ -119,7 +119,7 @@ def _slopes(heads: int) -> np.ndarray:
 
 
 def _frequencies(dim: int, base: float) -> np.ndarray:
-    """Return theta (d/2,), in radians a position, fastest first."""
+    """Return theta (d/2,), in radians a position, highest first."""
     if dim < 2 or dim % 2:
         raise ValueError(f"sandwich: dim must be even, 2 or more, got {dim}; the paper takes 128")
     if not 0 < base < float("inf"):

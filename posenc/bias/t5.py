@@ -1,4 +1,4 @@
-"""T5: add to each logit a learned number for the bucket of the offset, one table for each head.
+"""T5: add to each logit a bias learned for the bucket of the offset, one number for each head.
 
 Paper: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
        Transformer", https://arxiv.org/abs/1910.10683, sec. 2.1.
@@ -16,7 +16,7 @@ Key:   b batch, h heads, t queries, s keys, r buckets, o offsets, m position of 
     bidirectional:  distance = |n - m|, one_side = r/2; keys ahead have their bucket plus one_side
     otherwise:      distance = m - n, one_side = r; keys ahead, where it is negative, have bucket 0
 
-so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from
+so near offsets have a bucket each, large ones share buckets that widen in proportion, and all from
 max_distance on share the last. Bucket starts are computed in integers, because a rounded logarithm
 can fall on the wrong side. T5's own float32 logarithm does so rarely: with buckets=48,
 max_distance=81, bidirectional=False it misplaces distance 54; with powers of two never in our
@@ -89,8 +89,8 @@ class T5(nn.Module):
         heads: Number of heads h.
         buckets: Rows of the table; even if `bidirectional`.
         max_distance: From this distance on all keys share a bucket.
-        bidirectional: Tell the keys ahead apart; if not, they share bucket 0 with the query itself,
-            as in T5's decoder.
+        bidirectional: Give keys ahead buckets of their own; if not, they share bucket 0 with offset
+            0, as in T5's decoder.
 
     Raises:
         ValueError: If `heads` is below 1, or `buckets` below 2 a side, or odd if `bidirectional`.

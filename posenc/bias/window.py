@@ -1,4 +1,4 @@
-"""Window: add to each logit a learned number for the offset, in rows and columns, of two tokens.
+"""Window: add to each logit a bias learned for the offset, in rows and columns, of two tokens.
 
 Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
        https://arxiv.org/abs/2103.14030, eq. 4; continuous: https://arxiv.org/abs/2111.09883, 3.3.
@@ -13,9 +13,9 @@ Key:   b batch, h heads, t queries, s keys, a axes, H rows of a window, W column
                  x = sign(z) log2(1 + |z|) / log2(8),  z = 8 (dy, dx) / (pretrained window - 1)
 
 so the bias depends on the offset alone, and what is learned serves every window; what is continuous
-(Swin's cpb_mlp) every size. An offset beyond the window counts as its edge. Places are whole rows
-and columns (t, 2), of `posenc.positions.grid_positions`. Swin V2's code divides by 0 on an axis of
-one token; here, as in timm, by 1. `posenc/models/swin.py` indexes and resizes the tables of
+(Swin's cpb_mlp) every size. An offset beyond the window counts as its edge. Positions are whole
+rows and columns (t, 2), of `posenc.positions.grid_positions`. Swin V2's code divides by 0 on an
+axis of one token; here, as in timm, by 1. `posenc/models/swin.py` indexes and resizes the tables of
 checkpoints.
 """
 

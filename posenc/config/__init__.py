@@ -2,8 +2,8 @@
 
     print(posenc.plan("config.json"))        or        posenc read config.json
 
-What the code of transformers knows and a configuration does not say, such as the layout or the
-layers without rotation, stands in model_types.json, which is measured on that code.
+What the code of transformers has and a configuration does not state, such as the layout or the
+layers without rotation, is in model_types.json, which is measured on that code.
 """
 
 from posenc.config.layer import Layer, Plan

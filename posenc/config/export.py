@@ -1,6 +1,6 @@
-"""Say how a model turns in the words of another program: transformers 5 and 4, vLLM, llama.cpp.
+"""Export the rotation of a model as settings of transformers 5 and 4, vLLM or llama.cpp.
 
-Each function takes what `plan` takes, and refuses with a ValueError what its program has no words
+Each function takes what `plan` takes, and refuses with a ValueError what its program has no setting
 for, a configuration whose layers do not rotate, and what `plan` refuses.
 """
 
@@ -127,7 +127,7 @@ def export(config: Any, to: str) -> str:
 
     Raises:
         ValueError: If there is no such export.
-        ValueError: If the program has no words for the rotation.
+        ValueError: If the program has no setting for the rotation.
     """
     if to not in EXPORTS:
         raise ValueError(f"export: to must be one of {', '.join(EXPORTS)}, got {to!r}; pick one")
@@ -199,7 +199,7 @@ def _by_layer_type(config: Config) -> dict[str, dict[str, Any]]:
 def _complete(
     config: Config, rope: Mapping[str, Any], layer_type: str, width: int
 ) -> dict[str, Any]:
-    """Return all that makes the frequencies of a layer, so that nothing is left to a default."""
+    """Return all that determines the frequencies of a layer; nothing is left to a default."""
     rope_type = rope_type_of(rope)
     base, _ = base_of(config, rope, layer_type)
     fields: dict[str, Any] = {"rope_type": rope_type, "rope_theta": base}
@@ -212,7 +212,7 @@ def _complete(
         fields[TRAINED] = config.get(TRAINED) or rope.get(TRAINED) or longest
     if rope_type in ("yarn", "longrope"):
         fields.setdefault("factor", longest / fields[TRAINED])
-    # a slice of a head turns whole
+    # a slice of a head rotates whole
     share = 1.0 if "slice" in config.facts else share_of(config, rope, width)
     if share != 1 or rope_type == "proportional":
         fields["partial_rotary_factor"] = share
@@ -225,7 +225,7 @@ def _single(by_layer_type: dict[str, dict[str, Any]], program: str) -> dict[str,
     if any(rope != first for rope in others):
         raise ValueError(
             f"export: config must be of one type of layer for {program}, got "
-            f"{', '.join(by_layer_type)}; it has no words for two"
+            f"{', '.join(by_layer_type)}; it has no setting for two"
         )
     return first
 
@@ -244,7 +244,7 @@ def _two_bases(
         if not bases[label]["scaled"]:
             raise ValueError(
                 f"export: {label} must be without scaling for transformers 4, got {scaling}; it "
-                "has no words for it"
+                "has no key for it"
             )
         fields["rope_scaling"] = scaling
     return fields

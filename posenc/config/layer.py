@@ -1,4 +1,4 @@
-"""What is read of a model: a Layer each, and the Plan that holds them."""
+"""The classes Layer and Plan: how position enters one layer, and a model."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +13,10 @@ from posenc.rotate.query_scale import QueryScale
 class Layer:
     """How position enters one layer.
 
-    `encoding` turns queries and keys or biases logits; it is None where the layer has no position
-    of its own. `slice` are the channels of each head that it is given. `theta` (r/2,), in
-    radians a position, and `base` are those of a rotation, whose cos and sin `attention_factor`
-    multiplies. `window` is the most keys that a query sees.
+    `encoding` rotates queries and keys or biases logits; it is None where the layer has no position
+    of its own. `slice` are the channels of each head that it is given. `theta` (r/2,), in radians a
+    position, and `base` are those of a rotation, whose cos and sin `attention_factor` multiplies.
+    `window` is the most keys that a query attends to.
 
     Examples:
         >>> from posenc import plan
@@ -41,8 +41,8 @@ class Layer:
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the object, as numbers, words and lists."""
-        # an object has no place in JSON: its name stands for it, or its settings
+        """Return all but the object, as numbers, strings and lists."""
+        # JSON has no objects of Python: instead its name, or its settings
         query_scale = None
         if self.query_scale is not None:
             names = ("kind", "original_length", "strength")
@@ -69,8 +69,8 @@ class Layer:
 class Plan:
     """How position enters each layer of a model, and what a reader should know of it.
 
-    `added` joins the embeddings before the first layer; `trained` is the longest text that the
-    configuration names; `parts` are the plans of a model's towers. Print it to see a table.
+    `added` is added to the embeddings before the first layer; `trained` is the longest text that
+    the configuration names; `parts` are the plans of a model's towers. Print it to see a table.
 
     Examples:
         >>> from posenc import plan
@@ -86,7 +86,7 @@ class Plan:
     trained: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain JSON: numbers, words, lists."""
+        """Return the plan as plain JSON: numbers, strings, lists."""
         return {
             "model_type": self.model_type,
             "trained": self.trained,

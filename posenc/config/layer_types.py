@@ -1,7 +1,7 @@
 """Of which type each layer is, and which do not rotate: by the configuration or its code's rule.
 
 A type is one of those in `layer_types`, such as "sliding_attention". Where a configuration has no
-`layer_types`, the rule of its model type stands in model_types.json under "layers". A and B are
+`layer_types`, the rule of its model type is in model_types.json under "layers". A and B are
 types, `field` is a key of the configuration:
 
     {"all": A}                       every layer is A
@@ -24,7 +24,7 @@ types, `field` is a key of the configuration:
     {"window_from_layer": true}      Qwen2: layers from max_window_layers on see the window
     "unknown"                        none: the configuration must have `layer_types`
 
-Under "nope" stands which layers do not rotate, by one of:
+Under "nope" is which layers do not rotate, by one of:
 
     {"types": [A]}                   the layers of these types
         "if": field                  not if the field is null or false

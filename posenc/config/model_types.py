@@ -1,4 +1,4 @@
-"""What the code of each model type knows and its configurations do not say: model_types.json.
+"""Facts that the code of each model type has and its configurations do not state: model_types.json.
 
 These are its facts, of which a model type has those that it needs:
 
@@ -7,15 +7,15 @@ These are its facts, of which a model type has those that it needs:
     why              for none and other
     defaults         values that the code fills in, by the names that transformers has in common
     names            the model's own name of such a key
-    inside           a key: the dict that it stands in, such as DBRX's attn_config
+    inside           a key: the dict that it is in, such as DBRX's attn_config
     switch           further facts, where a key has a value, such as Falcon with ALiBi
-    parts            the model type of each part; `part_at_top` may stand in the file itself
+    parts            the model type of each part; `part_at_top` may be the file itself
     layers, nope     rules for the types of layers, and for those that do not rotate: layer_types.py
     window           "all": every layer has the window, and no type of layer says so
     layer_sizes      a type of layer: its own sizes, each by a key and a default
     slice            the channels that rotate: "end" of the head, after those without position, or
                      "trailing", a share of it at its end
-    layout, sign     how channels are paired; -1 if they turn the other way
+    layout, sign     how channels are paired; -1 if they rotate the other way
     base, share      of the rotation, where the configuration does not say
     default_rope     the rope dict of a configuration without one
     rope_values      a rope_type: keys of its rope dict that the code sets itself
@@ -28,7 +28,7 @@ These are its facts, of which a model type has those that it needs:
     grid             order of rows and columns of an axial rotation
     scale            what the softmax scale is: scales.py
     query_scale      which scale of queries: scales.py
-    width_key        where the width of embeddings stands, for `learned`, or that of the model
+    width_key        the key of the width of embeddings, for `learned`, or that of the model
     offset           rows before that of the first position, for `learned`; rows_include_offset, if
                      max_position_embeddings counts them
     table_per_layer  for `t5`: each layer has a table of its own
@@ -68,7 +68,7 @@ class Config:
         self.facts = facts
 
     def get(self, name: str, fallback: Any = None) -> Any:
-        """Return what stands under a name of transformers, or under the model's own for it.
+        """Return the value of a key of transformers, or of the model's own name for it.
 
         That is the value in the configuration, then the default of its model type's code, then
         `fallback`. A null in the configuration counts as a value: the default is not taken then.

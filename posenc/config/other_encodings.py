@@ -1,4 +1,4 @@
-"""Models that do not rotate by one place: grids, biases, scores, tables added, and none at all."""
+"""Plans of models without a rotation by one position: grids, biases, added tables, or none."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,7 +110,7 @@ def _learned(config: Config) -> Plan:
 
 
 def _axial(config: Config) -> Plan:
-    """Return a tower for pictures, whose patches stand at rows and columns."""
+    """Return a tower for pictures, whose positions are rows and columns."""
     layers = _layers(config, None, "")
     reasons = unrotated_reasons(config, [layer.layer_type for layer in layers])
     return Plan(
@@ -134,7 +134,7 @@ def _on_grid(config: Config, layer: Layer) -> Layer:
         layer,
         encoding=Axial(layer.head_dim, layout=layout, theta=theta),
         layout=layout,
-        # each pair turns with one of the axes alone
+        # each pair rotates by one of the axes alone
         theta=theta.sum(axis=0),
         base=base,
         why=sentences.ROTATES_ON_GRID.format(source=source),

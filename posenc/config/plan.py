@@ -1,4 +1,4 @@
-"""The plan of a model: for every layer the object that encodes position."""
+"""The function plan: read from a configuration how position enters every layer."""
 
 import json
 from collections.abc import Mapping
@@ -121,7 +121,7 @@ def _composite(config: Config, all_facts: Facts, length: int | None) -> Plan:
 def _part_fields(config: Config, name: str) -> Any:
     """Return what a configuration says of one part."""
     fields = config.fields.get(name)
-    # in the first models of pictures and text, that of the text stands at the top
+    # in the first models of pictures and text, that of the text is at the top
     is_at_top = name == config.facts.get("part_at_top") and "num_hidden_layers" in config.fields
     if fields or not is_at_top:
         return fields
@@ -178,7 +178,7 @@ def _rotated_layer(
     theta, attention_factor, base, source = frequencies(
         config, rope, layer.layer_type, width, length
     )
-    # some code turns the other way
+    # some code rotates the other way
     theta = config.facts.get("sign", 1) * theta
     stated = rope.get("mrope_section") or config.facts.get("sections")
     sections = tuple(stated) if stated else None

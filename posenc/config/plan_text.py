@@ -1,4 +1,4 @@
-"""The printed plan: a row for each group of like layers, what follows from it, and the warnings."""
+"""The plan as printed: a row for each group of equal layers, and the warnings."""
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
@@ -16,26 +16,26 @@ COLUMNS = (
     "layer_type",
     "encoding",
     "base",
-    "turning",
+    "rotating",
     "layout",
     "window",
     "attention_factor",
     "scale",
     "queries",
-    "slowest",
-    "turns",
-    "still",
+    "max_wavelength",
+    "rotations",
+    "incomplete",
 )
 
 
 def table(plan: "Plan", name: str = "") -> str:
     """Return a plan as text: layers that are alike share a row.
 
-    `attention_factor` multiplies queries and keys that turn, `scale` is the softmax's times the
-    root of the head's width, and `queries` names what else lengthens queries. `slowest` is the
-    longest wave in positions, `turns` how often that pair turns within the window or the trained
-    length, `still` the share of pairs that never turn once within it. Columns that say nothing are
-    left out.
+    `rotating` are the channels that rotate, `attention_factor` multiplies them, `scale` is the
+    softmax's times the root of the head's width, and `queries` names what else multiplies queries.
+    `max_wavelength` is the longest wavelength in positions, `rotations` how many that pair
+    completes within the window or the trained length, `incomplete` the share of pairs that complete
+    none. Columns without a cell are left out.
     """
     title = f"{name}: {plan.model_type}" if name else plan.model_type
     if plan.trained:
@@ -84,7 +84,7 @@ def ranges(indices: Sequence[int]) -> str:
     steps = {after - before for before, after in pairwise(indices)}
     if len(indices) > 3 and len(steps) == 1 and steps != {1}:
         return f"{indices[0]} {indices[1]} … {indices[-1]}"
-    # numbers that follow one another are as far from their places in the list
+    # consecutive numbers have one difference to their indices in the list
     runs = groupby(enumerate(indices), lambda item: item[1] - item[0])
     members = [[index for _, index in run] for _, run in runs]
     return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in members)
@@ -100,14 +100,14 @@ def _cells(layer: "Layer", trained: int | None) -> Row:
     # a bias, or nothing: what a rotation has stays empty
     if layer.theta is None:
         return layer.layer_type, name, "", "", "", window, "", *scales, "", "", ""
-    turning = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
+    rotating = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
     if layer.slice.start:
-        turning += f", from {layer.slice.start}"
+        rotating += f", from {layer.slice.start}"
     return (
         layer.layer_type,
         name,
         f"{layer.base:,.0f}",
-        turning,
+        rotating,
         layer.layout or "",
         window,
         f"{layer.attention_factor:.4g}",
@@ -130,12 +130,12 @@ def _scales(layer: "Layer") -> tuple[str, str]:
 
 
 def _waves(theta: np.ndarray, trained: int | None, window: int | None) -> tuple[str, str, str]:
-    """Return the slowest wave, its turns within what the layer sees, and the share below one."""
-    # a pair at rest has no wave, and counts among those that never turn
-    waves = 2 * np.pi / np.abs(theta[theta != 0])
-    longest = f"{waves.max():,.0f}"
+    """Return the longest wavelength, its rotations within the window, and the share below one."""
+    # a pair of frequency 0 has no wavelength, and counts as incomplete
+    wavelengths = 2 * np.pi / np.abs(theta[theta != 0])
+    longest = f"{wavelengths.max():,.0f}"
     reach = min(filter(None, (trained, window)), default=None)
     if not reach:
         return longest, "", ""
-    still = 1 - (waves <= reach).sum() / len(theta)
-    return longest, f"{reach / waves.max():.2f}", f"{still:.0%}"
+    incomplete = 1 - (wavelengths <= reach).sum() / len(theta)
+    return longest, f"{reach / wavelengths.max():.2f}", f"{incomplete:.0%}"

@@ -1,4 +1,4 @@
-"""How fast each pair of a layer turns: the rope dict that is its own, its base, share and width.
+"""The frequencies of a layer's rotation, from its rope dict, its base, its share and its width.
 
 The base is looked up in the rope dict, then in the configuration, then in a dict inside it (DBRX),
 then it is the code's default. In a model with two bases, each type of layer reads its own key of
@@ -88,7 +88,7 @@ def rope_type_of(rope: Mapping[str, Any]) -> str:
 
 
 def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[float, str]:
-    """Return the base of a rotation and where it stands.
+    """Return the base of a rotation and where it was stated.
 
     Raises:
         ValueError: If nothing states it and the code has no default.
@@ -102,7 +102,7 @@ def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[f
     for key in top_keys:
         if isinstance(config.fields.get(key), int | float):
             return float(config.fields[key]), sentences.FROM_CONFIG
-    # DBRX's stands in attn_config
+    # DBRX's is in attn_config
     inside = config.get("rope_theta")
     is_inside = not rule and "rope_theta" in config.facts.get("inside", ())
     if is_inside and isinstance(inside, int | float):
@@ -117,7 +117,7 @@ def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[f
 
 
 def share_of(config: Config, rope: Mapping[str, Any], width: int) -> float:
-    """Return the share of a head that turns."""
+    """Return the share of a head that rotates."""
     for fields in (rope, config.fields):
         for key in SHARE_KEYS:
             if isinstance(fields.get(key), int | float):
@@ -147,7 +147,7 @@ def frequencies(
     fields = dict(config.facts.get("rope_values", {}).get(rope_type, {}))
     fields |= {key: value for key, value in rope.items() if key in ROPE_DICT_KEYS}
     fields |= {"rope_theta": base, "rope_type": rope_type}
-    # a slice of a head turns whole
+    # a slice of a head rotates whole
     share = 1.0 if "slice" in config.facts else share_of(config, rope, width)
     fields.pop("partial_rotary_factor", None)
     if share != 1 or rope_type == "proportional":

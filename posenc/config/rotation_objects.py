@@ -1,4 +1,4 @@
-"""The object that turns a layer's queries and keys, and the channels of a head that it is given."""
+"""Build the encoding object of a layer, and choose the channels of a head that it rotates."""
 
 import numpy as np
 from torch import nn
@@ -20,7 +20,7 @@ def head_channels(config: Config, index: int, layer_type: str) -> tuple[int, sli
     sizes = _layer_sizes(config, index, layer_type)
     part = config.facts.get("slice")
     if part == "end":
-        # multi-head latent attention: a part without position, then one that turns
+        # multi-head latent attention: a part without position, then one that rotates
         rotated = sizes.get("qk_rope_head_dim") or config.number("qk_rope_head_dim")
         unrotated = sizes.get("qk_nope_head_dim") or config.number("qk_nope_head_dim")
         return rotated + unrotated, slice(unrotated, rotated + unrotated)
@@ -67,7 +67,7 @@ def rotation(
     axes = axis_of_pairs(order, sections, len(theta))
     if layout == "half":
         return MRoPE(width, axes=axes, **settings), part
-    # MRoPE pairs halves alone, and Axial turns all that it is given
+    # MRoPE pairs halves alone, and Axial rotates all that it is given
     n = max(3, len(sections))
     theta_of_axis = np.where(axes == np.arange(n)[:, None], theta, 0.0)
     axial = Axial(rotary_dim, axes=n, layout=layout, theta=theta_of_axis)
@@ -118,8 +118,8 @@ def grid_frequencies(order: str, width: int, base: float) -> np.ndarray:
     axes = np.repeat([0, 1], pairs)
     if order == "columns first":
         axes = 1 - axes
-    if order == "by turns":
-        # Kimi: column and row of one frequency stand side by side
+    if order == "alternating":
+        # Kimi: column and row of one frequency are neighbors
         k = np.repeat(np.arange(pairs), 2)
         axes = np.tile([1, 0], pairs)
     if order == "pixtral":

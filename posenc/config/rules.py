@@ -1,6 +1,6 @@
 """The tables by which a configuration is read, as plain JSON for a reader in another language.
 
-The page Reference → Read a config.json hands them to its JavaScript, which types none by hand.
+The page Reference → Read a config.json hands them to its JavaScript.
 """
 
 from typing import Any

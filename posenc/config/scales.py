@@ -7,7 +7,7 @@ from posenc.config.model_types import Config
 from posenc.rotate.frequencies import softmax_scale as yarn_softmax_scale
 from posenc.rotate.query_scale import QueryScale
 
-# the length from which a scale of queries grows, and how fast, where a config does not say
+# the length from which a scale of queries grows, and its strength, where a config does not say
 QUERY_SCALES = {"llama4": (8192, 0.1), "power": (2048, 0.1), "head": (8192, 0.1)}
 
 

@@ -1,7 +1,7 @@
-"""What a plan says in words: why a layer is as it is, what to beware of, and what is refused.
+"""Messages of a plan: why a layer has its encoding, warnings, and reasons of a refusal.
 
-Blanks are filled by `str.format`. They stand here apart from the code that says them because the
-reader in JavaScript says the same; posenc.config.rules hands them to it.
+Blanks are filled by `str.format`. They are here, apart from the code that uses them, because the
+reader in JavaScript has the same; posenc.config.rules hands them to it.
 """
 
 # Where the base of a rotation was stated
@@ -41,28 +41,28 @@ OTHER_WIDTH = (
     "heads are {stated} wide by head_dim, not hidden_size / num_attention_heads = {divided}"
 )
 OTHER_WIDTH_OF_TYPE = "heads of {layer_type} are {width} wide, not head_dim = {stated}"
-PART_TURNS = "{turned} of {width} channels turn in {layer_type}"
+PART_ROTATES = "{rotated} of {width} channels rotate in {layer_type}"
 UNREAD_KEY = "{name}: {key} is not read; {remedy}"
 NO_TRAINED_LENGTH = (
     "{name}: {rope_type} without original_max_position_embeddings; max_position_embeddings, "
     "{longest:,}, is taken for it"
 )
 OTHER_LENGTH = (
-    "{name}: factor {factor:g} times {trained:,} is {stretched:,.0f}, max_position_embeddings is "
+    "{name}: factor {factor:g} times {trained:,} is {extended:,.0f}, max_position_embeddings is "
     "{longest:,}"
 )
 SLOW_PAIRS = (
-    "{slow} of {pairs} pairs never turn once within the {limit} of {reach:,} in {layer_type}"
+    "{slow} of {pairs} pairs complete no rotation within the {limit} of {reach:,} in {layer_type}"
 )
 
 # What is refused
 
 OTHER_FORMAT = (
-    "plan: config must be of one of {formats}, got keys such as {keys} without those that tell "
+    "plan: config must be of one of {formats}, got keys such as {keys} without those that show "
     "which; add model_type"
 )
 EXTRAPOLATION = (
-    "plan: extrapolation_factor must be 1, got {factor}; transformers has no word for another"
+    "plan: extrapolation_factor must be 1, got {factor}; transformers has no key for another"
 )
 TWO_FACTORS = (
     "plan: attention_factor must be alone, got {keys} beside it; vLLM reads one and transformers "
@@ -82,7 +82,7 @@ UNKNOWN_MODEL_TYPE = (
 UNREAD_POSITIONS = (
     "plan: model_type must be one whose positions posenc reads, got {model_type}; {why}"
 )
-NOT_OF_TEXT = "its code is none of text"
+NOT_OF_TEXT = "it is no model of text"
 UNREAD_PARTS = "plan: config must be of parts that can be read, got {model_type}; {why}"
 NO_PARTS = "it has none of {parts}"
 NO_LAYER_TYPES = (
@@ -94,7 +94,7 @@ WRONG_COUNT = (
     "num_hidden_layers"
 )
 MISSPELLED = "plan: config must be {condition}, got {value}; {remedy}"
-MISSPELLED_INSIDE = "plan: {name} must be of words that are read, got {key}; {remedy}"
+MISSPELLED_INSIDE = "plan: {name} must be of keys that are read, got {key}; {remedy}"
 NO_BASE = (
     "plan: rope_theta must be in the config of {model_type}, got None; add it: its code has no "
     "default"

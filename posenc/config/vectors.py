@@ -1,8 +1,8 @@
 """Golden vectors: what a model's layers do to fixed queries and keys, for ports in any language.
 
 q and k are drawn by the generator of DRAWN, of integers alone, so that a port can make them or read
-them. All that is rotated is computed in float64. Channels are those of a whole head: a layer turns
-those of `slice` and leaves the others.
+them. All that is rotated is computed in float64. Channels are those of a whole head: a layer
+rotates those of `slice` and leaves the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from posenc.config.plan import plan
 
 DRAWN = (
     "state = (1103515245 state + 12345) mod 2^31, from the seed 1 for q and 2 for k; each number "
-    "(t, d) in turn is (state // 65536 mod 129 - 64) / 64, exact in bfloat16"
+    "(t, d) in order is (state // 65536 mod 129 - 64) / 64, exact in bfloat16"
 )
 POSITIONS = (0, 1, 2, 3, 10, 100, 1000, 4095)
 COORDINATES = (
@@ -71,7 +71,7 @@ def vectors(config: Any, length: int | None = None) -> dict[str, Any]:
     if not groups:
         raise ValueError(
             f"vectors: config must be of layers that rotate, got a {text_plan.model_type} without; "
-            "there is nothing to turn"
+            "there is nothing to rotate"
         )
     return {
         "made by": f"posenc {version('posenc')}",
@@ -114,7 +114,7 @@ def _groups(layers: Sequence[Layer]) -> list[list[Layer]]:
 
 
 def _vectors_of(layer: Layer) -> dict[str, Any]:
-    """Return the settings of a layer, and q and k before and after it turns them."""
+    """Return the settings of a layer, and q and k before and after it rotates them."""
     positions = _positions(getattr(layer.encoding, "axes", 1))
     q, k = (drawn(len(positions), layer.head_dim, seed) for seed in (1, 2))
     rotated_q, rotated_k = (rotated(layer, x, positions) for x in (q, k))
@@ -169,14 +169,14 @@ def _cos_sin(layer: Layer, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotated(layer: Layer, x: Tensor, positions: Tensor) -> Tensor:
-    """Return heads `x` (b, h, t, d) as a layer turns them, whole and in their dtype."""
+    """Return heads `x` (b, h, t, d) as a layer rotates them, whole and in their dtype."""
     part = layer.slice
     turned = _turned(layer, x[..., part], positions)
     return torch.cat([x[..., : part.start], turned, x[..., part.stop :]], dim=-1)
 
 
 def _turned(layer: Layer, x: Tensor, positions: Tensor) -> Tensor:
-    """Return the channels `x` (b, h, t, width) that the rotation of a layer is given, turned."""
+    """Return the channels `x` (b, h, t, width) that the rotation of a layer is given, rotated."""
     # as fine as the content, but no coarser than float32
     table = layer.encoding.table(positions, torch.promote_types(x.dtype, torch.float32))
     return layer.encoding.turn(x, table)
@@ -203,7 +203,7 @@ def check(
     layer: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> list[str]:
-    """Return in words what `function` does otherwise than golden vectors: nothing if it is right.
+    """Return how `function` differs from golden vectors, a sentence each: none if it is right.
 
     Args:
         function: `(q, k, positions) -> (q, k)` of whole heads (1, 1, t, d) and positions (t,), for
@@ -220,9 +220,9 @@ def check(
     if not matches:
         indices = sorted(index for group in groups for index in group["indices"])
         raise ValueError(
-            f"vectors: layer must be one of {indices}, got {layer}; others do not turn"
+            f"vectors: layer must be one of {indices}, got {layer}; others do not rotate"
         )
-    # layers that turn alike share their vectors
+    # layers that rotate alike share their vectors
     group = matches[0]
     tolerance = vectors["near"][str(dtype).removeprefix("torch.")]
     q, k = (torch.tensor(group[name], dtype=dtype)[None, None] for name in ("q", "k"))
@@ -246,7 +246,7 @@ def _beyond(
     positions: Sequence[Any],
     tolerance: Mapping[str, float],
 ) -> list[str]:
-    """Return in words the first row (t, d) that is off by more than is allowed, if there is one."""
+    """Return a sentence on the first row (t, d) that is off by more than allowed, if any."""
     error = np.abs(actual - expected).max(axis=1) / np.abs(expected).max(axis=1)
     # angles rounded to float32 are off in proportion to the position
     furthest = np.array(positions).reshape(len(error), -1).max(axis=1)

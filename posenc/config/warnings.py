@@ -1,4 +1,4 @@
-"""What a reader of a configuration should be told: traps, contradictions, and what follows."""
+"""Warnings about a configuration: traps, contradictions and consequences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -61,7 +61,7 @@ def _unrotated(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
     rule = config.facts.get("nope", {})
     count = sum(layer.theta is not None for layer in layers)
     if "by_list" in rule:
-        # no_rope_layers reads like the opposite of what it says
+        # the name no_rope_layers suggests the opposite of what it states
         yield sentences.MARKS.format(by_list=rule["by_list"], rotating=count, layers=len(layers))
     elif count == 0:
         yield sentences.NO_LAYER_ROTATES
@@ -87,7 +87,7 @@ def _bases(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
 
 
 def _widths(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
-    """Yield where heads, or what turns of them, are of another width than one might compute."""
+    """Yield where heads, or their rotated part, are of another width than one might compute."""
     hidden = config.get("hidden_size")
     heads = config.get("num_attention_heads")
     # of a head in two parts head_dim is another thing
@@ -100,10 +100,10 @@ def _widths(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
             yield sentences.OTHER_WIDTH_OF_TYPE.format(
                 layer_type=layer.layer_type, width=layer.head_dim, stated=stated
             )
-        turned = 2 * np.asarray(layer.theta).size
-        if turned < width:
-            yield sentences.PART_TURNS.format(
-                turned=turned, width=width, layer_type=layer.layer_type
+        rotated = 2 * np.asarray(layer.theta).size
+        if rotated < width:
+            yield sentences.PART_ROTATES.format(
+                rotated=rotated, width=width, layer_type=layer.layer_type
             )
 
 
@@ -134,15 +134,15 @@ def _lengths(config: Config, name: str, rope: Mapping[str, Any]) -> Iterator[str
     factor = rope.get("factor")
     if rope_type != "yarn" or not (trained and longest and factor):
         return
-    # the longest may be that of training, as in Qwen, or after stretching
+    # the longest may be that of training, as in Qwen, or after context extension
     if longest not in (trained, factor * trained):
         yield sentences.OTHER_LENGTH.format(
-            name=name, factor=factor, trained=trained, stretched=factor * trained, longest=longest
+            name=name, factor=factor, trained=trained, extended=factor * trained, longest=longest
         )
 
 
 def _slow_pairs(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
-    """Yield how many pairs of a layer never turn once within what it sees."""
+    """Yield how many pairs of a layer complete no rotation within its window."""
     trained = config.get(LONGEST)
     for layer in rotating:
         reach = min(filter(None, (trained, layer.window)), default=None)

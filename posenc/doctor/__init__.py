@@ -117,7 +117,7 @@ def _examine(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[
     """Return the findings of a kind, and what was measured; what cannot be measured at all is refused."""
     result, failed = attempt(KINDS[kind].examine, code)
     if failed:
-        reason = f"{name_of(function)}, which raises {failed} examined as {with_article(kind)}; kind=... tells another"
+        reason = f"{name_of(function)}, which raises {failed} examined as {with_article(kind)}; kind=... sets another"
         raise ValueError(f"doctor: function must be something to examine, got {reason}")
     return result
 

@@ -1,4 +1,4 @@
-"""The list of findings: each cause of what is wrong, by an identifier that stays, its meaning, the page on it.
+"""The list of findings: each cause of what is wrong, by a stable identifier, its meaning, the page on it.
 
 A check that can be wrong needs a line here; its sentence stands in the check.
 """
@@ -56,9 +56,9 @@ CAUSES = {
     "bias-rounded": ("the bias is rounded until neighbors share a number", f"{ROTATIONS}steps-of-sixteen"),
     "precision-lost": ("half precision is applied before the result", f"{ROTATIONS}steps-of-sixteen"),
     # Rotations
-    "not-a-rotation": ("pairs are mixed or stretched, not rotated", f"{ROTATIONS}one-term-twice"),
+    "not-a-rotation": ("pairs are mixed or scaled, not rotated", f"{ROTATIONS}one-term-twice"),
     "layout-mixed": ("pairs of one layout, angles of the other", f"{ROTATIONS}neighbors-are-the-pairs"),
-    "padded-with-one": ("pairs that do not rotate are stretched", f"{BUGS_FORMULAS}rest-that-stretches"),
+    "padded-with-one": ("pairs that do not rotate are multiplied by sqrt(2)", f"{BUGS_FORMULAS}rest-that-stretches"),
     "one-side": ("only queries are rotated, or only keys", f"{ROTATIONS}values-are-turned-too"),
     "sides-differ": ("queries and keys are rotated differently", f"{ROTATIONS}matrix-and-formula-disagree"),
     "opposite": ("queries and keys are rotated in opposite directions", f"{ROTATIONS}matrix-and-formula-disagree"),

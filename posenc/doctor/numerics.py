@@ -1,4 +1,4 @@
-"""Random content, and the one place where the doctor compares numbers: what is not a number is equal to nothing."""
+"""Random content, and the one comparison of numbers of the doctor, for which NaN equals nothing."""
 
 import math
 from typing import Any
@@ -68,7 +68,7 @@ def worst(*differences: float | Tensor) -> float:
 
 
 def is_finite(result: Any) -> bool:
-    """Tell whether a tensor, or each tensor of several, holds neither a NaN nor an infinity."""
+    """Return whether a tensor, or each tensor of several, holds neither a NaN nor an infinity."""
     return all(bool(part.isfinite().all()) for part in _real_parts(result))
 
 

@@ -1,4 +1,4 @@
-"""What the doctor writes down: the findings of each check, and the report that puts what is wrong first."""
+"""The report of the doctor: the findings of each check, what is wrong first."""
 
 import os
 import textwrap
@@ -226,7 +226,7 @@ def _run(check: Callable[[Record], Any], record: Record) -> Any:
 
 
 def _is_from_examined_code(error: Exception) -> bool:
-    """Tell whether a frame of the traceback is neither the doctor's nor PyTorch's."""
+    """Return whether a frame of the traceback is neither the doctor's nor PyTorch's."""
     # A frame of other code may be the first or the last: a check may call theirs, and theirs call PyTorch.
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return not all(file.startswith(OWN_FOLDERS) for file in files)

@@ -1,4 +1,4 @@
-"""ALiBi inside queries and keys: channels whose products are the penalty, so no bias is stored.
+"""ALiBi inside queries and keys: extra channels whose products are the bias, so none is stored.
 
 Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input
        Length Extrapolation", https://arxiv.org/abs/2108.12409, sec. 3.
@@ -8,11 +8,12 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c cha
     -slope (m - n) = (slope, -slope m) . (n, 1)          key n at or before query m
 
 so attention with a causal mask over the wider queries and keys is ALiBi, on torch's fused kernels.
-A key ahead gets a bonus: hide it. In float32 a product of 1,000 swallows digits of the logit that
-is added to it, and positions beyond 256 are no bfloat16. So each factor falls into parts that its
-dtype holds exactly, and the large products come first, next to those that cancel them. A kernel
-that adds in this order loses nothing. One that adds in another leaves an error in the logits: in
-float32 about 10 * 2^-24 * slope * (m - the first query), as MKL's kernels for old processors do.
+A key ahead gets a positive bias: hide it. In float32 a product of 1,000 costs digits of the logit
+that is added to it, and positions beyond 256 are not exact in bfloat16. So each factor is split
+into parts that its dtype holds exactly, and the large products come first, next to those that
+cancel them. A kernel that adds in this order loses nothing. One that adds in another leaves an
+error in the logits: in float32 about 10 * 2^-24 * slope * (m - the first query), as MKL's kernels
+for old processors do.
 """
 
 import torch

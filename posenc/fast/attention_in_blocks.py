@@ -1,12 +1,12 @@
-"""Attention a block of queries at a time: the scores of a block are stored, not those of all.
+"""Attention a block of queries at a time: the logits of one block are stored, not those of all.
 
 Paper: Rabe & Staats, 2021, "Self-attention Does Not Need O(n^2) Memory",
        https://arxiv.org/abs/2112.05682, sec. 2.
 
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
-For a learned bias or a score, which fused kernels do not know. What a block stored on its way is
-made again for its gradients.
+For a learned bias or a score, which fused kernels do not support. What is stored for a block is
+computed again for its gradients.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def attention_in_blocks(
     scale: float | None = None,
     block: int = 256,
 ) -> Tensor:
-    """Return what `attention` returns, (b, h, t, d), with (h, block, s) scores stored at a time.
+    """Return what `attention` returns, (b, h, t, d), with (h, block, s) logits stored at a time.
 
     Examples:
         >>> q, k, v = torch.randn(3, 1, 2, 1000, 8).unbind()
@@ -43,7 +43,7 @@ def attention_in_blocks(
     m, n = default_positions(q, k, positions, key_positions)
     if mask is not None:
         mask = torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
-    # the axis of tokens, which coordinates stand behind
+    # the axis of tokens, which coordinates come after
     axis_m = -1 if is_scalar_per_token(m, q, encoding) else -2
     axis_n = -1 if is_scalar_per_token(n, k, encoding) else -2
     # where tokens are in order, a block sees no key behind its last query
@@ -61,7 +61,7 @@ def attention_in_blocks(
 
 
 def _attention(*arguments: Any) -> Tensor:
-    """Attend; what was stored on the way is made again for gradients."""
+    """Attend; intermediate results are computed again for gradients."""
     if torch.is_grad_enabled():
         return checkpoint(attention, *arguments, use_reentrant=False)
     return attention(*arguments)

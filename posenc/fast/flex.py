@@ -1,4 +1,4 @@
-"""FlexAttention: the bias or score of a pair computed in the kernel, so that none is stored.
+"""FlexAttention: the bias of each pair of tokens is computed in the kernel, so none is stored.
 
 Paper: Dong et al., 2024, "Flex Attention: A Programming Model for Generating Optimized Attention
        Kernels", https://arxiv.org/abs/2412.05496.
@@ -32,8 +32,8 @@ def attention_by_flex(
 ) -> Tensor:
     """Return what `attention` returns, (b, h, t, d), for a rotation or what has a `score_mod`.
 
-    `documents` are ids of the keys, (s,) or (b, s): a query, one of the last t, sees keys of its
-    own document only.
+    `documents` are ids of the keys, (s,) or (b, s): a query, one of the last t, attends to keys of
+    its own document only.
 
     Raises:
         ValueError: If gradients are recorded on a CPU.
@@ -78,7 +78,7 @@ def _block_mask(
     causal: bool,
     documents: Tensor | None,
 ) -> Any:
-    """Return which blocks of pairs are computed: those with a query that sees a key."""
+    """Return which blocks of pairs are computed: those where a query attends to a key."""
     t, s = q.shape[2], k.shape[2]
     if not (is_scalar_per_token(m, q, encoding) and is_scalar_per_token(n, k, encoding)):
         # on a grid the order is that of the sequence

@@ -1,13 +1,13 @@
-"""RoPE on a CPU: in eager mode a block of tokens at a time, compiled by a swap that vectorizes.
+"""RoPE on a CPU, faster: eager, a block of tokens at a time; compiled, a form that vectorizes.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, eq. 15.
 
 Key:   b batch, h heads, t tokens, d head dim, r rotary dim
 
-What a block makes on its way stays in the cache of a core, and nothing of it is kept for gradients:
-that of a rotation is the rotation back, by -sin for sin. Compiled, all is one pass anyway; there a
-roll of halves is a loop over numbers, and a flip of the two one over vectors.
+Intermediate results of a block stay in the cache of a core, and none is kept for gradients: the
+gradient of a rotation is the opposite rotation, -sin for sin. Compiled, all is one pass anyway;
+there a roll of halves is a loop over numbers, and a flip of the two one over vectors.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ from torch import Tensor
 
 from posenc.rotate import rope
 
-BLOCK = 2**17  # elements that turn at a time
+BLOCK = 2**17  # elements rotated at a time
 
 
 class RoPE(rope.RoPE):
-    """Turn as `posenc.rotate.rope.RoPE` does, to the last bit.
+    """Rotate as `posenc.rotate.rope.RoPE` does, to the last bit.
 
     Examples:
         >>> q, k = torch.randn(1, 8, 100, 64), torch.randn(1, 2, 100, 64)
@@ -30,7 +30,7 @@ class RoPE(rope.RoPE):
     """
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its position in a `table`."""
         cos, sin = table
         if torch.compiler.is_compiling():
             whole = cos.shape[-1] == x.shape[-1] and x.is_floating_point()
@@ -44,10 +44,10 @@ class RoPE(rope.RoPE):
         # blocks give a table no gradient
         if small or one_pass or cos.requires_grad:
             return super().turn(x, table)
-        return _Turned.apply(x, self, cos, sin)
+        return _Rotated.apply(x, self, cos, sin)
 
 
-class _Turned(torch.autograd.Function):
+class _Rotated(torch.autograd.Function):
     """A rotation by blocks, whose gradient is one too."""
 
     @staticmethod
@@ -66,7 +66,7 @@ class _Turned(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         # the way back
-        gradient = _Turned.apply(grad_outputs[0], ctx.module, ctx.cos, -ctx.sin)
+        gradient = _Rotated.apply(grad_outputs[0], ctx.module, ctx.cos, -ctx.sin)
         return gradient, None, None, None
 
 

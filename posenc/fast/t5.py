@@ -1,4 +1,4 @@
-"""T5's bias of tokens in a row: each offset is looked up once, and its diagonal filled.
+"""T5's bias for consecutive positions: each offset is looked up once and fills its diagonal.
 
 Paper: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
        Transformer", https://arxiv.org/abs/1910.10683, sec. 2.1.
@@ -13,7 +13,7 @@ from posenc.bias import t5
 
 
 class T5(t5.T5):
-    """Give the bias of `posenc.bias.t5.T5`, faster where queries and keys each stand in a row.
+    """Give the bias of `posenc.bias.t5.T5`, faster where positions are consecutive.
 
     Examples:
         >>> queries, keys, fast = torch.arange(3, 8), torch.arange(8), T5(heads=2)
@@ -33,7 +33,7 @@ class T5(t5.T5):
         start = keys[0] - positions[0] - (t - 1)
         offset = start + torch.arange(t + s - 1, device=keys.device)  # (u,)
         rising = super().forward(torch.zeros_like(offset[:1]), offset)[:, 0]  # (h, u)
-        # each query sees a window of it, one place earlier than the query before
+        # each query has a window of it, one entry earlier than the query before
         return rising.unfold(1, s, 1).flip(1)  # (h, t, s)
 
 

@@ -10,7 +10,7 @@ Key:   t tokens, d head dim, n axes, m pairs of an axis, w = 2m channels of an a
 
 Models share this formula and differ in base, in the order of axes and pairs, and in coordinates.
 
-A convention is that of an encoder, which sees pictures:
+A convention is that of an encoder of pictures:
 
     Axial(d, **axial_convention(d, name)), at axial_coordinates((height, width), name)
 
@@ -18,15 +18,15 @@ Its coordinates are whole numbers in the order of the size, (y, x), and the firs
 x's. "per-axis" is the plain form, "eva-pixel" is timm's in_pixels. V-JEPA 2 mixes two layouts: that
 is no rotation.
 
-A preset is that of a generator, which makes pictures or videos:
+A preset is that of a generator of pictures or videos:
 
     Axial(d, **axial_preset(name, d)), at preset_coordinates((frames, height, width), name)
 
-Its axes are (frame, row, column), in Flux 2 also the place in a text; the first channels are those
-of frames. A size counts tokens, which are patches of the latent picture. Cosmos stretches the base
-of an axis by `scale`, as NTK scaling does. Text that attends together with the picture stands where
-`preset_text` says; with 0 it does not turn. Wan and Cosmos reach text by cross-attention, which
-turns neither side.
+Its axes are (frame, row, column), in Flux 2 also the position in a text; the first channels are
+those of frames. A size counts tokens, which are patches of the latent picture. Cosmos changes the
+base of an axis by `scale`, as NTK scaling does. Text that attends together with the picture has the
+positions of `preset_text`; at 0 it is not rotated. Wan and Cosmos reach text by cross-attention,
+which rotates neither side.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ CONVENTIONS = {  # base, axis of the first pairs, layout
     "qwen-vl": (10_000.0, "y", "half"),  # tokens in blocks of merge x merge patches
     "gemma4": (100.0, "x", "blocks"),  # its vision tower
     "rope-vit": (100.0, "x", "interleaved"),
-    "rope-vit-mixed": (10.0, "x", "interleaved"),  # then turned for each head and learned: heads=
+    "rope-vit-mixed": (10.0, "x", "interleaved"),  # then rotated for each head and learned: heads=
 }
 
 
@@ -77,7 +77,7 @@ def axial_theta(
         ValueError: If `dim` is not of whole pairs of each axis.
 
     Examples:
-        >>> axial_theta(8, "sam2").round(2).tolist()  # y turns the last pairs, x the first
+        >>> axial_theta(8, "sam2").round(2).tolist()  # y rotates the last pairs, x the first
         [[0.0, 0.0, 1.0, 0.01], [1.0, 0.01, 0.0, 0.0]]
     """
     _check_convention(convention)
@@ -155,14 +155,14 @@ PRESETS = {  # base, shares of the axes, layout
     "wan": (10_000.0, None, "interleaved"),  # a third each, rounded down for rows and columns
     "hunyuan-video": (256.0, (2, 7, 7), "interleaved"),
     "cogvideox": (10_000.0, (2, 3, 3), "interleaved"),
-    "cosmos": (10_000.0, None, "half"),  # frames at 24 a second; time stretched by 2
+    "cosmos": (10_000.0, None, "half"),  # frames at 24 a second; time scaled by 2
 }
 
 
 def axial_preset(name: str, dim: int = 128, scale: Sequence[float] | None = None) -> dict[str, Any]:
     """Return `axes`, `theta` (n, d/2) and `layout` of a model, as `Axial` takes them.
 
-    `scale` (n,) stretches each axis, (2, 1, 1) in the first Cosmos.
+    `scale` (n,) is the NTK factor of each axis, (2, 1, 1) in the first Cosmos.
 
     Raises:
         ValueError: If there is no such preset.
@@ -181,7 +181,7 @@ def axial_preset(name: str, dim: int = 128, scale: Sequence[float] | None = None
         scale = (2, 1, 1) if name == "cosmos" else [1] * n
     thetas = []
     for w, stretch in zip(widths, scale, strict=True):
-        # so that the slowest pair is slowed by the stretch, and the fastest stays
+        # so that the lowest frequency is divided by the factor, and the highest stays
         stretched_base = base * stretch ** (w / max(w - 2, 1))
         thetas.append(stretched_base ** (-np.arange(0, w, 2) / w))
     # each axis has one block of pairs to itself, and is 0 in the others
@@ -213,9 +213,9 @@ def preset_coordinates(
 ) -> np.ndarray:
     """Return the coordinates (t, n) of a picture or video of `size` (frames, height, width).
 
-    `frame` is the number of the first frame, which tells given pictures apart. `fps` is for videos
-    of Cosmos. `reference` (height, width) is for CogVideoX of the first version: the grid of its
-    training, into which another is fitted.
+    `frame` is the number of the first frame, which distinguishes several pictures. `fps` is for
+    videos of Cosmos. `reference` (height, width) is for CogVideoX of the first version: the grid of
+    its training, into which another is fitted.
 
     Raises:
         ValueError: If there is no such preset.
@@ -237,7 +237,7 @@ def preset_coordinates(
     if reference is not None:
         lines[1:] = _fitted(height, width, reference)
     if name == "flux2":
-        # the place in a text, which a picture does not have
+        # the position in a text, which a picture does not have
         lines.append(np.zeros(1))
     grid = np.meshgrid(*lines, indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, len(lines))  # (t, n)
@@ -250,7 +250,7 @@ def _fitted(height: int, width: int, reference: Sequence[int]) -> list[np.ndarra
     for count, whole in ((height, reference[0]), (width, reference[1])):
         kept = round(ratio * count)
         start = round((whole - kept) / 2)
-        # the last token stands a step before the end, as in np.arange
+        # the last token is a step before the end, as in np.arange
         end = (start + kept) * (count - 1) / count
         lines.append(np.linspace(start, end, count))
     return lines

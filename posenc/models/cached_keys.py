@@ -1,4 +1,4 @@
-"""Cached keys: turn them from their positions and frequencies to other ones, in one rotation.
+"""Cached keys: move rotated keys to other positions or frequencies by one more rotation.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, eq. 16.
@@ -9,14 +9,14 @@ Key:   b batch, g key/value heads, s keys, d head dim, r rotated width
 
     k' = (f'/f) R(p' theta' - p theta) k,   k = f R(p theta) x
 
-so k' = f' R(p' theta') x: the key as if turned afresh. Rotations of one pair add up, whatever the
-frequencies, so a key can move to another position (p'), to other frequencies (theta'), or both, in
-one turn; the old attention factor f is divided out.
+so k' = f' R(p' theta') x: the key as if it had been rotated so from the start. Angles of one pair
+add up, whatever the frequencies, so a key can move to another position (p'), to other frequencies
+(theta'), or both, in one rotation; the old attention factor f is divided out.
 
-The content x is kept: after a change of frequencies, that of deeper layers still came of attention
-with the old ones. Each call rounds once. In bfloat16 a chain of calls drifts: start each time from
-unrotated or float32 keys where you can. Not for xPos, whose keys also grow or shrink with p, nor
-for values.
+The content x is kept: after a change of frequencies, that of deeper layers was still computed by
+attention with the old ones. Each call rounds once. In bfloat16 a chain of calls drifts: start each
+time from unrotated or float32 keys where you can. Not for xPos, whose keys also grow or shrink with
+p, nor for values.
 """
 
 import torch
@@ -36,28 +36,28 @@ def rerotate(
     layout: str = "half",
     rotary_dim: int | None = None,
 ) -> Tensor:
-    """Return keys turned to `positions` with `theta` as if to `new_positions` with `new_theta`.
+    """Return keys rotated by `positions` and `theta` as if by `new_positions` and `new_theta`.
 
     Args:
         k: Rotated keys (b, g, s, d).
-        positions: Where they stand, (s,) or (b, s); 0 .. s-1 by default.
-        new_positions: Where they go; the same by default.
+        positions: Of the keys as they are, (s,) or (b, s); 0 .. s-1 by default.
+        new_positions: Those that they get; the same by default.
         theta: Frequencies (r/2,) in float64, tensor, array or list; base^(-2i/r) by default.
         new_theta: Frequencies to come; the same by default.
         base: Of the default `theta`.
         attention_factor: What multiplied cos and sin, as `frequencies.yarn` gives it.
         new_attention_factor: What is to multiply them.
         layout: "half" pairs the channels (i, i + r/2), "interleaved" (2i, 2i + 1).
-        rotary_dim: How many channels r turn, the first of each head; all by default.
+        rotary_dim: How many channels r rotate, the first of each head; all by default.
 
     Raises:
         ValueError: If `base` is not positive and finite.
-        ValueError: If positions or frequencies have another shape than the keys ask for.
+        ValueError: If positions or frequencies have another shape than the keys need.
         ValueError: If `k` is not of floats (b, g, s, d).
         ValueError: If `layout` is none of the two.
 
     Examples:
-        >>> k = torch.tensor([[[[1.0, 0.0]]]])  # one pair, which turns 1 radian a position
+        >>> k = torch.tensor([[[[1.0, 0.0]]]])  # one pair, of 1 radian a position
         >>> rerotate(k, torch.tensor([0]), torch.tensor([2])).flatten()
         tensor([-0.4161,  0.9093])
     """
@@ -74,7 +74,7 @@ def rerotate(
     old = _angle(k, r, positions, theta)
     new = _angle(k, r, new_positions, new_theta)
     # in float64: the difference of two large angles would lose digits
-    return _turn(k, new - old, new_attention_factor / attention_factor, layout)  # (b, g, s, d)
+    return _rotate(k, new - old, new_attention_factor / attention_factor, layout)  # (b, g, s, d)
 
 
 def _frequencies(k: Tensor, r: int, base: float) -> Tensor:
@@ -101,8 +101,8 @@ def _angle(k: Tensor, r: int, positions: Tensor, theta: Tensor | ArrayLike) -> T
     return angle.unsqueeze(-3)
 
 
-def _turn(k: Tensor, angle: Tensor, scale: float, layout: str) -> Tensor:
-    """Return `k` (b, g, s, d), its first r channels turned by `angle` and multiplied by `scale`."""
+def _rotate(k: Tensor, angle: Tensor, scale: float, layout: str) -> Tensor:
+    """Return `k` (b, g, s, d), its first r channels rotated by `angle` and times `scale`."""
     if k.ndim != 4 or not k.is_floating_point():
         raise ValueError(f"rerotate: k must be floats (b, g, s, d), got {k.dtype} {tuple(k.shape)}")
     if layout not in ("half", "interleaved"):
@@ -112,13 +112,13 @@ def _turn(k: Tensor, angle: Tensor, scale: float, layout: str) -> Tensor:
     cos = (scale * angle.cos()).to(k.device, dtype)
     sin = (scale * angle.sin()).to(k.device, dtype)
     r = 2 * angle.shape[-1]
-    turning, rest = k.split([r, k.shape[-1] - r], dim=-1)
-    turning = turning.to(dtype)
+    rotating, rest = k.split([r, k.shape[-1] - r], dim=-1)
+    rotating = rotating.to(dtype)
     if layout == "half":
-        first, second = turning.chunk(2, dim=-1)  # (b, g, s, r/2), (b, g, s, r/2)
-        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        first, second = rotating.chunk(2, dim=-1)  # (b, g, s, r/2), (b, g, s, r/2)
+        rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
     else:
-        first, second = turning.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
-        turned = turned.flatten(-2)  # (b, g, s, r)
-    return torch.cat([turned.to(k.dtype), rest], dim=-1)  # (b, g, s, d)
+        first, second = rotating.unflatten(-1, (-1, 2)).unbind(-1)
+        rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        rotated = rotated.flatten(-2)  # (b, g, s, r)
+    return torch.cat([rotated.to(k.dtype), rest], dim=-1)  # (b, g, s, d)

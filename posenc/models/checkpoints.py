@@ -1,4 +1,4 @@
-"""Checkpoints: move weights of queries and keys between the two layouts of pairs, exactly.
+"""Checkpoints: convert weights of queries and keys between the two layouts of pairs, exactly.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, sec. 3.2.2.
@@ -12,12 +12,12 @@ Key:   d head dim, h heads, m model dim
 
     W_half[i], W_half[i + d/2] = W_interleaved[2i], W_interleaved[2i + 1],  i = 0 .. d/2-1
 
-in each head, so q . k, a sum over channels, stays, and pair i turns with theta_i as before. Weights
-of one layout under the other run without an error and are wrong. Permute what makes q and k: weight
-and bias of their projections, norms over the head, and of a LoRA the factor B, not A; never v. With
+in each head, so q . k, a sum over channels, stays, and pair i keeps theta_i. Weights of one layout
+under the other run without an error and are wrong. Permute whatever produces q and k: weight and
+bias of their projections, norms over the head, and of a LoRA the factor B, not A; never v. With
 partial rotation only the `rotary_dim` channels from `start` on move, as in DeepSeek's heads of 192,
-whose last 64 turn; proportional RoPE pairs those of the whole head. A layer that does not turn may
-be permuted or not, but q and k alike.
+whose last 64 rotate; proportional RoPE pairs those of the whole head. A layer that does not rotate
+may be permuted or not, but q and k alike.
 """
 
 import math
@@ -38,7 +38,7 @@ ENDINGS = ("weight", "bias", "lora_B", "lora_magnitude_vector")
 def layout_order(dim: int, to: str, rotary_dim: int | None = None, start: int = 0) -> np.ndarray:
     """Return the permutation (d,) of a head's rows: W_new = W_old[order], from the other layout.
 
-    The rows that turn are `rotary_dim`, by default all, from `start` on.
+    The rows that rotate are `rotary_dim`, by default all, from `start` on.
 
     Raises:
         ValueError: If `to` is none of the two layouts.
@@ -109,12 +109,12 @@ def convert_fused(
         )
     rows = np.arange(blocks * dim).reshape(blocks, dim)
     block = np.arange(blocks)
-    turns = block < heads + key_heads
+    rotates = block < heads + key_heads
     if grouped:
         # the last block of each key head is its v
         group = heads // key_heads + 2
-        turns = block % group < group - 1
-    rows[turns] = rows[turns][:, layout_order(dim, to, rotary_dim, start)]
+        rotates = block % group < group - 1
+    rows[rotates] = rows[rotates][:, layout_order(dim, to, rotary_dim, start)]
     return weight[rows.ravel()]
 
 
@@ -126,7 +126,7 @@ def convert_checkpoint(
     names: tuple[str, ...] = NAMES,
     start: int = 0,
 ) -> dict[str, Any]:
-    """Return a state dict with all that makes queries and keys converted, the rest as it was.
+    """Return a state dict with the weights of queries and keys converted, the rest as it was.
 
     That is each entry with one of `names` between the dots of its key: weight, bias, LoRA's B and
     DoRA's magnitude; norms may be (d,), (h*d,) or (h, d). LoRA's A and scales of a single number

@@ -1,7 +1,7 @@
-"""From config: RoPE's frequencies by the configuration of a Hugging Face model.
+"""From config: RoPE's frequencies from the configuration of a Hugging Face model.
 
 Paper: Wolf et al., 2019, "HuggingFace's Transformers: State-of-the-art Natural Language
-       Processing", https://arxiv.org/abs/1910.03771; read here is what transformers 5.23 reads.
+       Processing", https://arxiv.org/abs/1910.03771; keys are read as by transformers 5.23.
 Used:  to run the weights of a rotary model in code of your own
 
 Key:   d head dim, r rotated width
@@ -14,9 +14,9 @@ Also read: rotary_dim (MiniMax-M2, GPT-J), rope_ratio (ChatGLM3, GLM-4), alpha (
 long_mscale (Phi-3.5-MoE), other names of the same (ALIASES). Unlike in transformers, yarn's
 truncate counts in a part of a config as well.
 
-Nothing is guessed. A config is refused, in words, unless it states a base or is of a model whose
-code has one (DEFAULT_BASE_TYPES); if a key is misspelled (ROPE_KEYS has those that are known) or
-another program's (FOREIGN); if its layers do not rotate (ROTATING); if it has several rotations.
+Nothing is guessed. A config is refused, with a reason, unless it states a base or is of a model
+whose code has one (DEFAULT_BASE_TYPES); if a key is misspelled (ROPE_KEYS has those that are known)
+or another program's (FOREIGN); if its layers do not rotate (ROTATING); if it has several rotations.
 """
 
 from collections.abc import Callable, Mapping
@@ -94,7 +94,7 @@ WIDTH_KEYS = (
     ("d_model", "n_heads"),
     ("dim", "n_heads"),
 )
-# model types with two coordinates, each of which turns half of a head
+# model types with two coordinates, each of which rotates half of a head
 TWO_AXES = {"dinov3_vit", "eomt_dinov3", "llama4_vision_model", "sapiens2"}
 
 # What is known, so that another key can be called misspelled
@@ -187,7 +187,7 @@ def from_config(
         ValueError: If its layers do not rotate, or it states several rotations.
         ValueError: If it states no base and the code of its model has none.
         ValueError: If its rope_type has no formula here.
-        ValueError: If `dim` is not the width that the config states, or less than what turns.
+        ValueError: If `dim` is not the width that the config states, or below the rotated width.
         KeyError: If it lacks a key that the formula of its rope_type needs.
 
     Examples:
@@ -258,7 +258,7 @@ def _with_defaults(fields: dict[str, Any], rope_type: str) -> dict[str, Any]:
 
 
 def _width_and_base(fields: Mapping[str, Any], dim: int, rope_type: str) -> tuple[int, float]:
-    """Return how many channels r of a head turn, and the base of their frequencies."""
+    """Return how many channels r of a head rotate, and the base of their frequencies."""
     base = fields.get("rope_theta", 10_000.0) * fields.get("rope_ratio", 1)
     share = fields.get("partial_rotary_factor", DEFAULT_SHARES.get(fields.get("model_type", "")))
     if rope_type == "proportional":
@@ -266,7 +266,7 @@ def _width_and_base(fields: Mapping[str, Any], dim: int, rope_type: str) -> tupl
         return dim, base
     r = fields.get("rotary_dim", dim) if share is None else int(dim * share)
     if r > dim:
-        raise ValueError(f"from_config: dim must be at least {r}, which turn, got {dim}")
+        raise ValueError(f"from_config: dim must be at least {r}, which rotate, got {dim}")
     if r % 2 and r < dim and rope_type not in ("dynamic", "yarn"):
         # 21 channels make 11 pairs in transformers, with the exponents -2i/21
         return r + 1, base ** (1 + 1 / r)
@@ -274,14 +274,14 @@ def _width_and_base(fields: Mapping[str, Any], dim: int, rope_type: str) -> tupl
 
 
 def widths(config: Mapping[str, Any], rope_type: str = "default") -> set[int]:
-    """Return the widths that what turns can have by a config, a set; empty where it does not say.
+    """Return the rotated widths that a config allows, a set; empty where it does not say.
 
     Examples:
         >>> widths({"hidden_size": 4096, "num_attention_heads": 32})
         {128}
     """
     sizes = {name: value for name, value in config.items() if isinstance(value, int) and value}
-    # a head of latent attention turns in this part of it alone
+    # a head of latent attention rotates in this part of it alone
     if "qk_rope_head_dim" in sizes and not config.get("partial_rotary_factor"):
         return {sizes["qk_rope_head_dim"]}
     keys = HEAD_DIM_KEYS_BY_ROPE_TYPE.get(rope_type, HEAD_DIM_KEYS)
@@ -319,8 +319,8 @@ def _foreign(fields: Mapping[str, Any]) -> Problem | None:
         # those of GGUF start with the architecture, as in llama.rope.freq_base
         key = name.rpartition(".")[2]
         if key in FOREIGN and value not in (None, NEUTRAL.get(key, False)):
-            owner = f"{name}, {FOREIGN[key]} word"
-            return "in the words of transformers", owner, "posenc.plan reads other formats"
+            owner = f"{name}, {FOREIGN[key]} key"
+            return "in the keys of transformers", owner, "posenc.plan reads other formats"
     return None
 
 
@@ -336,10 +336,10 @@ def misspelled(config: Mapping[str, Any], inside: Mapping[str, Any]) -> Problem 
         cutoff = ALIKE_INSIDE if name in inside else ALIKE
         near = get_close_matches(plain, SPELLINGS, n=1, cutoff=cutoff)
         if near:
-            return "spelled in known words", name, f"did you mean {SPELLINGS[near[0]]}?"
+            return "of known keys", name, f"did you mean {SPELLINGS[near[0]]}?"
         # a dict inside is the rotation of a type of layer, under its name
         if not isinstance(inside.get(name), Mapping | None):
-            return "spelled in known words", name, "what it would do is not known"
+            return "of known keys", name, "what it would do is not known"
     return None
 
 
@@ -348,7 +348,7 @@ def _not_rotating(config: Mapping[str, Any]) -> Problem | None:
     for name, rotating in ROTATING.items():
         value = config.get(name, rotating[0])
         if value not in rotating:
-            return "of layers that rotate", f"{name} = {value!r}", "there is nothing to turn"
+            return "of layers that rotate", f"{name} = {value!r}", "there is nothing to rotate"
     return None
 
 

@@ -1,4 +1,4 @@
-"""M-RoPE in released models: positions of text, pictures and sound, and the axis of each pair.
+"""M-RoPE in released models: positions of text, images and sound, and the axis of each pair.
 
 Paper: Wang et al., 2024, "Qwen2-VL: Enhancing Vision-Language Model's Perception of the World at
        Any Resolution", https://arxiv.org/abs/2409.12191, sec. 2.1; with sound: Xu et al., 2025,
@@ -16,10 +16,10 @@ The rotation itself is `posenc.rotate.mrope`. Positions, by `mrope_positions`, a
     of a video beside sound   p = (i + floor(25 seconds), i + row, i + column)
 
 A token of sound is 40 ms long and takes one position, so a second has 25; a frame of a video beside
-it stands where the sound has come by then.
+it has the position that the sound has reached by then.
 
 What follows starts one past the largest position so far, as in Qwen's own code. So the j-th new
-token of decoding stands at following + j on all axes, and following - t is what that code calls
+token of decoding has position following + j on all axes, and following - t is what that code calls
 the delta. transformers 5.23 starts it max(rows, columns) past the start of a video: after a long
 one, text has positions of its frames again.
 
@@ -32,16 +32,16 @@ Axes, by `mrope_axes`, for `MRoPE(dim, axes=mrope_axes(sections, order))`:
 
     chunked        0 .. 0 1 .. 1 2 .. 2     Qwen2-VL, Qwen2.5-Omni, GLM-4.5V; Hunyuan's four axes
     interleaved    0 1 2 0 1 2 .. 0 0 0     Qwen3-VL, Qwen3.5
-    alternating    1 2 1 2 .. 1 2 0 .. 0    Ernie 4.5 VL: row, column, and time in the slowest pairs
+    alternating    1 2 1 2 .. 1 2 0 .. 0    Ernie 4.5 VL: row, column, and time in the last pairs
                    0 1 0 1 .. 0 1           NeoMME: row and column, no time
 
 Of three axes, 0 is time, 1 the row and 2 the column, as in a position. Hunyuan's XD-RoPE has four:
-place in the text, column, row, number of the image. Ernie pairs neighbors, (2i, 2i+1): convert its
-weights with `convert_checkpoint(state, dim, "half")`, or take `Axial(layout="interleaved")`.
+position in the text, column, row, number of the image. Ernie pairs neighbors, (2i, 2i+1): convert
+its weights with `convert_checkpoint(state, dim, "half")`, or take `Axial(layout="interleaved")`.
 
 Where transformers 5.23 splits the channels for Hunyuan it doubles each section, not the list of
-them, so that both channels of a pair turn with different axes: that is no rotation, and equal only
-for text. Tencent's own code and vLLM keep pairs whole, as here.
+them, so that the two channels of a pair get different axes: that is no rotation, and equal only for
+text. Tencent's own code and vLLM keep pairs whole, as here.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-# the forms of a part, by its first word
+# the forms of a part, by its name
 PART_FORMS = {
     "text": "('text', tokens)",
     "audio": "('audio', tokens)",
@@ -79,8 +79,8 @@ def mrope_positions(
             text before it.
         merge: Side of the square of patches that makes one token, `spatial_merge_size`.
         seconds_per_grid: Seconds from frame to frame of each video, by default 1.
-        tokens_per_second: How many positions a second of video is long: 2 in Qwen2.5-VL. A frame
-            stands at its second times this, rounded down.
+        tokens_per_second: How many positions a second of video is long: 2 in Qwen2.5-VL. A frame's
+            position is its second times this, rounded down.
 
     Raises:
         ValueError: If `kinds` has a number that is no kind of token.
@@ -168,17 +168,17 @@ def tmrope_positions(
         merge: Side of the square of patches that makes one token.
         tokens_per_second: How many positions a second of video is long: as many as a second of
             sound has tokens, 25 of 40 ms in Qwen2.5-Omni.
-        seconds_per_chunk: How often sound and video take turns.
+        seconds_per_chunk: How many seconds of video and of sound alternate.
 
     Raises:
-        ValueError: If a part begins with another word than these.
-        ValueError: If a part has another form than its word has.
+        ValueError: If a part begins with another name than these.
+        ValueError: If a part has another form than its name requires.
         ValueError: If a grid is not of whole tokens.
 
     Examples:
         >>> parts = [("text", 1), ("video", (1, 2, 4), 1.0, 2)]
         >>> positions, following = tmrope_positions(parts)
-        >>> positions.tolist(), following  # a word, 2 marks, 2 patches, 2 steps of sound, 2 marks
+        >>> positions.tolist(), following  # a token, 2 marks, 2 patches, 2 steps of sound, 2 marks
         ([[0, 0, 0], [1, 1, 1], [1, 1, 1], [2, 2, 2], [2, 2, 3], [2, 2, 2], [3, 3, 3], [4, 4, 4], \
 [4, 4, 4]], 5)
     """
@@ -261,10 +261,10 @@ def mrope_axes(sections: Sequence[int], order: str = "chunked") -> np.ndarray:
     Args:
         sections: How many pairs each axis has, (n,), in the order of the axes: (time, rows,
             columns). Ernie's configuration has time last: its [22, 22, 20] is (20, 22, 22) here.
-        order: How the axes share the pairs, from the fastest to the slowest. "chunked": the first
-            axis all its pairs, then the next. "interleaved": the axes by turns; those of an axis
-            that has no pairs left go to time. "alternating": rows and columns by turns, and time,
-            if it has a section, in the slowest.
+        order: How the axes share the pairs, from the highest frequency to the lowest. "chunked":
+            the first axis all its pairs, then the next. "interleaved": the axes alternate; where an
+            axis has no pairs left, time takes its turn. "alternating": rows and columns alternate,
+            and time, if it has a section, has the last pairs.
 
     Raises:
         ValueError: If `order` is none of these.
@@ -281,9 +281,9 @@ def mrope_axes(sections: Sequence[int], order: str = "chunked") -> np.ndarray:
     if order == "chunked":
         return chunks
     if order == "interleaved":
-        # an axis whose section is used up leaves its turns to time
-        turn, axis = np.divmod(np.arange(len(chunks)), n)
-        return np.where(turn < np.take(sections, axis), axis, 0)
+        # an axis whose section is used up leaves further pairs to time
+        period, axis = np.divmod(np.arange(len(chunks)), n)
+        return np.where(period < np.take(sections, axis), axis, 0)
     # time may have no section at all
     *time, rows, columns = sections
     if order != "alternating" or rows != columns or len(time) > 1:

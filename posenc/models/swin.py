@@ -1,4 +1,4 @@
-"""Swin: index and resize tables of a window's biases, as checkpoints of Swin and BEiT keep them.
+"""Swin: index and resize tables of relative position biases, as checkpoints of Swin and BEiT have.
 
 Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
        https://arxiv.org/abs/2103.14030, eq. 4.
@@ -7,10 +7,10 @@ Cost:  one new table for each layer, once
 
 Key:   h heads, t tokens, a axes, r rows of a table, H rows of a window, W columns
 
-    row(m, n) = (dy + H - 1)(2W - 1) + dx + W - 1,  (dy, dx) = place of token m - place of n
+    row(m, n) = (dy + H - 1)(2W - 1) + dx + W - 1,  (dy, dx) = cell of token m - cell of n
 
 so a table (r, h) has a row for each offset of two tokens in a window, (2H-1)(2W-1), as the weight
-of `posenc/bias/window.py`. BEiT's class token has no place: three more rows end its table, for this
+of `posenc/bias/window.py`. BEiT's class token has no cell: three more rows end its table, for this
 token with patches, for patches with it, and for it with itself.
 """
 
@@ -25,7 +25,7 @@ from torch import Tensor
 def relative_index(window: Sequence[int], class_token: bool = False) -> np.ndarray:
     """Return the row of the table for each pair of a window's tokens, (t, t).
 
-    The tokens run row by row; a `class_token` stands before them.
+    The tokens run row by row; a `class_token` comes before them.
 
     Examples:
         >>> relative_index((1, 3))  # three tokens in a row have five offsets
@@ -36,9 +36,9 @@ def relative_index(window: Sequence[int], class_token: bool = False) -> np.ndarr
     tokens = int(np.prod(window))
     index = np.zeros((tokens, tokens), int)  # (t, t)
     # axis by axis, as the digits of a number, so that windows may have three axes as well
-    for size, place in zip(window, np.indices(window), strict=True):
-        place = place.ravel()  # (t,)
-        offset = place[:, None] - place  # (t, t)
+    for size, coordinate in zip(window, np.indices(window), strict=True):
+        coordinate = coordinate.ravel()  # (t,)
+        offset = coordinate[:, None] - coordinate  # (t, t)
         index = index * (2 * size - 1) + offset + size - 1  # (t, t)
     if class_token:
         rows = index.max() + 1

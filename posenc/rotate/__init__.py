@@ -1,1 +1,1 @@
-"""Encodings that turn queries and keys: R(m) q and R(n) k."""
+"""Encodings that rotate queries and keys: R(m) q and R(n) k."""

@@ -1,4 +1,4 @@
-"""Axial RoPE: turn pairs of channels by two or more coordinates, such as row and column of a patch.
+"""Axial RoPE: rotate pairs of channels by several coordinates, such as a patch's row and column.
 
 Paper: Heo et al., 2024, "Rotary Position Embedding for Vision Transformer",
        https://arxiv.org/abs/2403.13298, sec. 3.
@@ -10,10 +10,10 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n axe
     y_first  = x_first cos(angle_i) - x_second sin(angle_i),    angle_i = sum_a p_a theta[a, i]
     y_second = x_second cos(angle_i) + x_first sin(angle_i),    i = 0 .. d/2-1
 
-so norms stay, and scores see differences of coordinates alone. By default each axis has m = d/2n
-pairs to itself, of theta base^(-k/m). A pair is (i, i + d/2) in layout "half", two neighbors in
-"interleaved", and in "blocks" half a block apart, one block of d/n channels an axis. Models differ
-in theta, layout and coordinates: see `axial_convention`. A class token at 0 does not turn.
+so norms stay, and logits depend on differences of coordinates alone. By default each axis has m =
+d/2n pairs to itself, of theta base^(-k/m). A pair is (i, i + d/2) in layout "half", two neighbors
+in "interleaved", and in "blocks" half a block apart, one block of d/n channels an axis. Models
+differ in theta, layout and coordinates: see `axial_convention`. A class token at 0 is not rotated.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def axial(
     layout: str = "half",
     theta: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., h, t, d) in float64, turned to `positions` (t, n).
+    """Return `x` (..., h, t, d) in float64, rotated by `positions` (t, n).
 
     `theta` (n, d/2), or (c, n, d/2) for h/c heads each, replaces those of `base`.
 
@@ -57,16 +57,16 @@ def axial(
 
 
 class Axial(nn.Module):
-    """Turn queries and keys by their coordinates. Angles are float64, rounded once.
+    """Rotate queries and keys by their coordinates. Angles are float64, rounded once.
 
     Args:
         dim: Width d of a head.
         axes: Coordinates n of a position: 2, or 3 for video.
-        base: Sets the slowest wavelength, as in RoPE.
+        base: Sets the longest wavelength, as in RoPE.
         layout: Which channels are pairs: "half", "interleaved" or "blocks".
         theta: Frequencies (n, d/2) in place of those of `base`, of any axis in any pair.
         heads: How many sets of theta c to learn, as RoPE-ViT's mixed: the key/value heads g, or
-            a divisor of g. Each starts as theta turned by a random angle, on two axes.
+            a divisor of g. Each starts as theta rotated by a random angle, on two axes.
 
     Raises:
         ValueError: If `dim` is no multiple of twice the axes, or `theta` not (n, d/2).
@@ -75,7 +75,7 @@ class Axial(nn.Module):
 
     Examples:
         >>> q, k = torch.randn(1, 8, 4, 64), torch.randn(1, 2, 4, 64)
-        >>> turned_q, turned_k = Axial(64)(q, k, torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]))
+        >>> rotated_q, rotated_k = Axial(64)(q, k, torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]))
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Axial(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t, n) or (b, t, n).
 
         `positions` have no default, which would be a diagonal; with t = s, `key_positions` default
         to `positions`.
@@ -132,7 +132,7 @@ class Axial(nn.Module):
         return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its coordinates in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its coordinates in a `table`."""
         cos, sin = table
         self._check(x, cos)
         sets = cos.shape[-3]
@@ -145,8 +145,8 @@ class Axial(nn.Module):
         first, second = wide.unflatten(-1, (self.blocks, 2, -1)).unbind(-2)
         cos = cos.unflatten(-1, (self.blocks, -1))
         sin = sin.unflatten(-1, (self.blocks, -1))
-        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-2)
-        return turned.flatten(-3).to(x.dtype)  # (b, h, t, d)
+        rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-2)
+        return rotated.flatten(-3).to(x.dtype)  # (b, h, t, d)
 
     def _check(self, x: Tensor, cos: Tensor) -> None:
         b, _, t, d = x.shape
@@ -164,7 +164,7 @@ class Axial(nn.Module):
 
 
 def _frequencies(dim: int, axes: int, base: float, theta: ArrayLike | None) -> np.ndarray:
-    """Return theta (c, n, d/2): how far a step along each axis turns each pair, a set a group."""
+    """Return theta (c, n, d/2): each pair's angle for a step along each axis, a set a group."""
     if not 0 < base < float("inf"):
         raise ValueError(f"axial: base must be positive and finite, got {base}")
     if dim < 2:
@@ -182,7 +182,7 @@ def _frequencies(dim: int, axes: int, base: float, theta: ArrayLike | None) -> n
 
 
 def _rotated_at_random(theta: np.ndarray, heads: int) -> Tensor:
-    """Return a set of theta (c, 2, d/2) a head, its two axes turned by an angle of its own."""
+    """Return a set of theta (c, 2, d/2) a head, its two axes rotated by an angle of its own."""
     y, x = torch.tensor(theta).unbind(dim=1)
     angle = 2 * np.pi * torch.rand(heads, 1, dtype=torch.float64)
     cos = angle.cos()

@@ -1,4 +1,4 @@
-"""FoPE: turn each pair by a sum of RoPE's frequencies; those too slow for the trained length rest.
+"""FoPE: rotate pairs by sums of RoPE's frequencies, without those too low for the training length.
 
 Paper: Hua et al., 2024, "Fourier Position Embedding: Enhancing Attention's Periodic Extension for
        Length Generalization", https://arxiv.org/abs/2412.17739, the section that defines FoPE.
@@ -12,10 +12,12 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c set
     C_i(p)  = sum_j cos_coef[j, i] cos(p theta_j),  S_i(p) = sum_j sin_coef[j, i] sin(p theta_j)
     y_i     = x_i C_i - x_(i+d/2) S_i,  y_(i+d/2) = x_(i+d/2) C_i + x_i S_i;  y = x from pair f on
 
-With one frequency a pair this is RoPE without its slow pairs. With more it is no rotation: lengths
-change, and a score depends on where its tokens stand; only its mean over all places depends on the
-offset alone. The authors' code, Intern-S1-Pro and vLLM before its pull request 55243 have S = 1 at
-rest, which turns by 45 degrees and stretches by sqrt(2). The authors let at most d/4 pairs turn.
+With one frequency a pair this is RoPE without its low-frequency pairs, whose period is longer than
+the training length. With more it is no rotation: norms change, and a logit depends on the positions
+of its two tokens; only its mean over all positions depends on the offset alone. The authors' code,
+Intern-S1-Pro and vLLM before its pull request 55243 have S = 1 in the pairs that should stay as
+they are, which rotates them by 45 degrees and multiplies them by sqrt(2). The authors let at most
+d/4 pairs rotate.
 """
 
 import numpy as np
@@ -32,9 +34,9 @@ def fope(
     cos_coef: ArrayLike | None = None,
     sin_coef: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., h, t, d) in float64, each row turned to its position (t,).
+    """Return `x` (..., h, t, d) in float64, each row rotated by its position (t,).
 
-    Coefficients are (c, f, f), a set for h/c heads; without them pair i turns by theta_i alone.
+    Coefficients are (c, f, f), a set for h/c heads; without them pair i has theta_i alone.
 
     Raises:
         ValueError: If d is odd or below 2, or `length` 2 pi or less.
@@ -59,7 +61,7 @@ def fope(
 
 
 class FoPE(nn.Module):
-    """Turn queries and keys by sums of those frequencies of RoPE that fit into the trained length.
+    """Rotate queries and keys by sums of RoPE's frequencies of at least one period in training.
 
     `cos_coef` and `sin_coef` (c, f, f) start as the authors': the identity, plus normal noise of
     standard deviation gain sqrt(2 / (f (c + f))). They leave them so: requires_grad_(False).
@@ -67,7 +69,7 @@ class FoPE(nn.Module):
     Args:
         dim: Width d of a head; even.
         heads: Sets of coefficients c: as many as key/value heads, or a divisor of that.
-        length: Tokens of a sequence in training; what turns less than once in them is dropped. The
+        length: Tokens of a sequence in training; pairs of a longer period are not rotated. The
             authors' rope_floor_freq_ratio r is a length r times as short, and Intern-S1-Pro's
             num_inv_freq n one of 2 pi base^((2n-1)/d).
         base: Sets the frequencies, base^(-2j/d).
@@ -80,8 +82,8 @@ class FoPE(nn.Module):
 
     Examples:
         >>> q, k = torch.ones(1, 1, 9, 64), torch.ones(1, 1, 9, 64)
-        >>> turned_q, turned_k = FoPE(64, heads=1, length=512)(q, k)
-        >>> int((turned_q[0, 0, 8] == 1).sum())  # channels of less than one turn in 512 tokens
+        >>> rotated_q, rotated_k = FoPE(64, heads=1, length=512)(q, k)
+        >>> int((rotated_q[0, 0, 8] == 1).sum())  # channels of a period above 512 tokens
         32
     """
 
@@ -110,14 +112,14 @@ class FoPE(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
         `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"fope: positions must be given for {t} queries and {s} keys, got None; "
@@ -139,7 +141,7 @@ class FoPE(nn.Module):
         return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its position in a `table`."""
         self._check(x, table[0])
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, table[0].dtype))
@@ -150,10 +152,10 @@ class FoPE(nn.Module):
         f = len(self.theta)
         rest = self.dim // 2 - f
         first, rest_1, second, rest_2 = wide.split([f, rest, f, rest], dim=-1)
-        turned_first = first * cos - second * sin  # (b, c, h/c, t, f)
-        turned_second = second * cos + first * sin  # (b, c, h/c, t, f)
-        turned = torch.cat([turned_first, rest_1, turned_second, rest_2], dim=-1)
-        return turned.flatten(1, 2).to(x.dtype)  # (b, h, t, d)
+        rotated_first = first * cos - second * sin  # (b, c, h/c, t, f)
+        rotated_second = second * cos + first * sin  # (b, c, h/c, t, f)
+        rotated = torch.cat([rotated_first, rest_1, rotated_second, rest_2], dim=-1)
+        return rotated.flatten(1, 2).to(x.dtype)  # (b, h, t, d)
 
     def _mixed(self, waves: Tensor, coefficients: Tensor) -> Tensor:
         """Return sums of waves (..., 1, t, f) by the coefficients (c, f, f) of each set."""
@@ -183,6 +185,6 @@ def _frequencies(dim, length, base):
     if not 0 < base < float("inf"):
         raise ValueError(f"fope: base must be positive and finite, got {base}")
     if not length > 2 * np.pi:
-        raise ValueError(f"fope: length must be above 2 pi, got {length}; no pair would turn")
+        raise ValueError(f"fope: length must be above 2 pi, got {length}; no pair would rotate")
     theta = base ** (-np.arange(0, dim, 2) / dim)  # (d/2,)
     return theta[theta >= 2 * np.pi / length]  # (f,)

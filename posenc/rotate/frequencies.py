@@ -1,7 +1,7 @@
-"""Frequencies: set how fast each pair of a rotation turns, as trained or for longer texts.
+"""Frequencies: RoPE's theta for each pair of channels, as trained or for context extension.
 
 Paper: Peng et al., 2023, "YaRN: Efficient Context Window Extension of Large Language Models",
-       https://arxiv.org/abs/2309.00071, sec. 3; the others stand with their functions.
+       https://arxiv.org/abs/2309.00071, sec. 3; the others are named with their functions.
 Used:  linear Gemma 3; yarn Qwen, DeepSeek, gpt-oss; longrope Phi; llama3 Llama 3.1 and 4;
        proportional Gemma 4
 Cost:  nothing to learn; d/2 numbers, computed once
@@ -10,13 +10,14 @@ Key:   d rotary dim, s the new context over the old, L the old context
 
     theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
     g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1/x_i longrope,  1 - r_i + r_i/s by_parts yarn llama3
-    r_i     = clip((high - turns_i) / (high - low), 0, 1) llama3,  turns_i = L base^(-2i/d) / (2 pi)
+    r_i     = clip((high - n_i) / (high - low), 0, 1) llama3,  n_i = L base^(-2i/d) / (2 pi)
             = clip((i - low) / (high - low), 0, 1) by_parts yarn
 
-s is `factor`; r rises from 0 for pairs that turn often to 1 for pairs that hardly turn, in llama3
-between its two factors, in yarn between the i of beta_fast and beta_slow turns. (YaRN's paper has
-the r of llama3; its code, and yarn here and elsewhere, the other.) Each gives (theta,
-attention_factor) for RoPE; the factor multiplies cos and sin, so logits by its square.
+s is `factor` and n_i the rotations that pair i completes within L. r rises from 0 for
+high-frequency pairs, of many rotations, to 1 for low-frequency pairs, of hardly one: in llama3
+between its two factors, in yarn between the i of beta_fast and of beta_slow rotations. (YaRN's
+paper has the r of llama3; its code, and yarn here and elsewhere, the other.) Each function gives
+(theta, attention_factor) for RoPE; the factor multiplies cos and sin, so logits by its square.
 """
 
 import numpy as np
@@ -41,7 +42,7 @@ def linear(dim: int, factor: float, base: float = 10_000.0) -> tuple[np.ndarray,
     """Divide all by `factor`: position interpolation (Chen et al., arXiv 2306.15595, eq. 4).
 
     Examples:
-        >>> linear(8, factor=2)[0].round(4).tolist()  # each pair at half its speed
+        >>> linear(8, factor=2)[0].round(4).tolist()  # half of each frequency
         [0.5, 0.05, 0.005, 0.0005]
     """
     theta, _ = rope_frequencies(dim, base)
@@ -53,7 +54,7 @@ def ntk(dim: int, factor: float, base: float = 10_000.0) -> tuple[np.ndarray, fl
 
     Examples:
         >>> ratio = ntk(8, factor=8)[0] / rope_frequencies(8)[0]
-        >>> ratio.round(3).tolist()  # the fastest pair stays, the slowest turns 8 times slower
+        >>> ratio.round(3).tolist()  # the first pair stays, the last has 1/8 of its frequency
         [1.0, 0.5, 0.25, 0.125]
     """
     # theta of the last pair is base^(-(d-2)/d)
@@ -65,8 +66,9 @@ def dynamic_ntk(
 ) -> tuple[np.ndarray, float]:
     """Return `ntk` for a text that grew to `length`, as transformers; sec. 3.3 has factor = 1.
 
-    Keys cached at another length turned with other frequencies: `rerotate` them, or cache them
-    unrotated. Either is exact in the first layer alone: deeper ones cached what the old ones gave.
+    Keys cached at another length were rotated with other frequencies: `rerotate` them, or cache
+    them unrotated. Either is exact in the first layer alone: the keys of deeper layers were
+    computed from what attention gave with the old frequencies.
 
     Examples:
         >>> [float(dynamic_ntk(8, 2, n, 4096)[0][-1].round(6)) for n in (100, 4096, 8192)]
@@ -85,7 +87,7 @@ def by_parts(
     beta_slow: float = 1.0,
     truncate: bool = True,
 ) -> tuple[np.ndarray, float]:
-    """Keep pairs of `beta_fast` turns within `original_length`; divide those below `beta_slow`.
+    """Keep pairs of `beta_fast` rotations within `original_length`; divide those under `beta_slow`.
 
     That is "NTK-by-parts" (sec. 3.2). `truncate` rounds the ramp outwards to whole pairs.
 
@@ -97,9 +99,9 @@ def by_parts(
     if beta_fast < beta_slow:
         raise ValueError(f"frequencies: beta_fast must be at least {beta_slow}, got {beta_fast}")
     theta, _ = rope_frequencies(dim, base)
-    # pair i turns L base^(-2i/d) / (2 pi) times: solved for i
-    turns = np.array([beta_fast, beta_slow])
-    low, high = dim * np.log(original_length / (2 * np.pi * turns)) / (2 * np.log(base))
+    # pair i completes L base^(-2i/d) / (2 pi) rotations: solved for i
+    rotations = np.array([beta_fast, beta_slow])
+    low, high = dim * np.log(original_length / (2 * np.pi * rotations)) / (2 * np.log(base))
     if truncate:
         low, high = np.floor(low), np.ceil(high)
     low, high = max(low, 0), min(high, dim - 1)
@@ -177,9 +179,9 @@ def llama3(
     original_length: float = 8192,
     base: float = 500_000.0,
 ) -> tuple[np.ndarray, float]:
-    """Keep pairs of `high_freq_factor` turns; divide those below `low_freq_factor`: Llama 3.1.
+    """Keep pairs of `high_freq_factor` rotations, divide those below `low_freq_factor`: Llama 3.1.
 
-    Turns are counted within `original_length`. Llama 4 Scout has both equal, which is a step.
+    Rotations are counted within `original_length`. Llama 4 Scout has both equal, which is a step.
 
     Examples:
         >>> slower = rope_frequencies(128, base=5e5)[0] / llama3(128)[0]
@@ -190,16 +192,16 @@ def llama3(
     if high < low:
         raise ValueError(f"frequencies: high_freq_factor must be at least {low}, got {high}")
     theta, _ = rope_frequencies(dim, base)
-    turns = original_length * theta / (2 * np.pi)  # (d/2,)
+    rotations = original_length * theta / (2 * np.pi)  # (d/2,)
     # where both factors are equal, the ramp is a step
-    ramp = ((high - turns) / max(high - low, 1e-9)).clip(0, 1)  # (d/2,)
+    ramp = ((high - rotations) / max(high - low, 1e-9)).clip(0, 1)  # (d/2,)
     return theta * (1 - ramp + ramp / factor), 1.0
 
 
 def proportional(
     dim: int, fraction: float, factor: float = 1.0, base: float = 10_000.0
 ) -> tuple[np.ndarray, float]:
-    """Turn the fastest `fraction` of the pairs, slowed by `factor`; the others stand at 0.
+    """Rotate the `fraction` of pairs of highest frequency, over `factor`; others have theta 0.
 
     Unlike partial rotation, exponents are those of the head (Barbero et al., arXiv 2410.06205).
 
@@ -210,8 +212,8 @@ def proportional(
     if not 0 < fraction <= 1:
         raise ValueError(f"frequencies: fraction must be above 0 and at most 1, got {fraction}")
     theta, _ = rope_frequencies(dim, base)
-    turning = np.arange(dim // 2) < int(fraction * dim // 2)  # (d/2,)
-    return np.where(turning, theta / factor, 0.0), 1.0
+    rotating = np.arange(dim // 2) < int(fraction * dim // 2)  # (d/2,)
+    return np.where(rotating, theta / factor, 0.0), 1.0
 
 
 def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float:

@@ -1,4 +1,4 @@
-"""Latent: turn one slice of each head and leave the rest, as a cache of latents needs it.
+"""Latent: rotate one slice of each head, so that a cache can hold latents in place of keys (MLA).
 
 Paper: DeepSeek-AI, 2024, "DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts
        Language Model", https://arxiv.org/abs/2405.04434, sec. 2.1.3, eq. 14-18.
@@ -8,14 +8,14 @@ Cost:  nothing to learn; a cache of l + r numbers a token, whatever the number o
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c content, r rotary dim,
        l latent, m position of a query, n of a key
 
-    score = q_content . (U_h latent_n) + (R_m q_rotary) . (R_n key_n)
-    score = (U_h^T q_content) . latent_n + (R_m q_rotary) . (R_n key_n),  theta_i = base^(-2i/r)
+    logit = q_content . (U_h latent_n) + (R_m q_rotary) . (R_n key_n)
+    logit = (U_h^T q_content) . latent_n + (R_m q_rotary) . (R_n key_n),  theta_i = base^(-2i/r)
 
-A turned key could not be made of its latent any more, as R_n would stand between U_h and latent_n;
-so r channels beside it carry the position, and all heads share their key. The second line is
-"absorbed": it reads the cache as it is. Here the last channels turn; in the indexer of DeepSeek
-V3.2 the first, layout "half"; in GLM-5's the first, interleaved. Scores are divided once by the
-root of d; YaRN's factor belongs there. V4's values are keys: turn its outputs by -positions.
+A rotated key could not be computed from its latent any more, as R_n would come between U_h and
+latent_n; so r channels beside it carry the position, and all heads share their key. The second line
+is "absorbed": it uses the cache as it is. Here the last channels rotate; in the indexer of DeepSeek
+V3.2 the first, layout "half"; in GLM-5's the first, interleaved. Logits are divided once by the
+root of d; YaRN's factor belongs there. V4's values are keys: rotate its outputs by -positions.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def latent(
     layout: str = "interleaved",
     theta: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, the slice of `rotary_dim` channels turned.
+    """Return `x` (..., t, d) in float64, the slice of `rotary_dim` channels rotated.
 
     Raises:
         ValueError: If `rotary_dim` is odd or below 2, or the slice lies outside d channels.
@@ -54,10 +54,10 @@ def latent(
 def absorbed_scores(
     content: Tensor, rotary: Tensor, latents: Tensor, keys: Tensor, up: Tensor
 ) -> Tensor:
-    """Return scores (b, h, t, s), before their scale, from what a cache of latents holds.
+    """Return logits (b, h, t, s), before their scale, from what a cache of latents holds.
 
-    `content` (b, h, t, c) are the slices of queries that do not turn, `rotary` (b, h, t, r) those
-    that were turned, `latents` (b, s, l) and turned `keys` (b, s, r) the cache, and `up` (h, c, l)
+    `content` (b, h, t, c) are the slices of queries that do not rotate, `rotary` (b, h, t, r) the
+    rotated ones, `latents` (b, s, l) and rotated `keys` (b, s, r) the cache, and `up` (h, c, l)
     would make a head's keys from latents.
 
     Examples:
@@ -71,13 +71,13 @@ def absorbed_scores(
 
 
 class Latent(nn.Module):
-    """Turn a slice of queries and keys to their positions, by angles in float64.
+    """Rotate a slice of queries and keys by their positions, with angles in float64.
 
     Args:
         dim: Width d of a head, of both slices together.
-        rotary_dim: How many channels r turn; even.
-        start: The first of them; by default the last r channels turn.
-        base: Sets the slowest wavelength, 2 pi base^(1 - 2/r) positions.
+        rotary_dim: How many channels r rotate; even.
+        start: The first of them; by default the last r channels rotate.
+        base: Sets the longest wavelength, 2 pi base^(1 - 2/r) positions.
         layout: "interleaved" pairs the channels (2i, 2i + 1) of the slice, "half" (i, i + r/2).
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's.
 
@@ -88,7 +88,7 @@ class Latent(nn.Module):
 
     Examples:
         >>> mla, q, k = Latent(192, 64), torch.randn(1, 8, 5, 192), torch.randn(1, 1, 5, 192)
-        >>> turned_q, turned_k = mla(q, k)  # one rotary key for eight heads
+        >>> rotated_q, rotated_k = mla(q, k)  # one rotary key for eight heads
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class Latent(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
         `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"latent: positions must be given for {t} queries and {s} keys, got None; "
@@ -132,7 +132,7 @@ class Latent(nn.Module):
         return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines (..., 1, t, r/2) for every layer; of -positions to turn back."""
+        """Return cosines and sines (..., 1, t, r/2) for every layer; of -positions to undo it."""
         device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=device)
         # the same for all heads
@@ -142,13 +142,13 @@ class Latent(nn.Module):
         return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), the slice of each token turned to its position in a `table`."""
+        """Return `x` (b, h, t, d), the slice of each token rotated by a `table`."""
         cos, sin = table
         self._check(x, cos)
         first, second = self.first, self.second
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
-        # a copy, so that what does not turn stays
+        # a copy, so that the channels that do not rotate stay
         y = wide.clone()  # (b, h, t, d)
         y[..., first] = wide[..., first] * cos - wide[..., second] * sin
         y[..., second] = wide[..., second] * cos + wide[..., first] * sin
@@ -171,7 +171,7 @@ class Latent(nn.Module):
 
 
 def _frequencies(rotary_dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
-    """Return theta (r/2,), in radians a position, fastest first."""
+    """Return theta (r/2,), in radians a position, highest first."""
     if not 0 < base < np.inf:
         raise ValueError(f"latent: base must be positive and finite, got {base}")
     if theta is None:

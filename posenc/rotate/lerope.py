@@ -1,4 +1,4 @@
-"""LeRoPE: turn queries and keys as RoPE does, by frequencies that training moves.
+"""LeRoPE: rotate queries and keys as RoPE does, by frequencies that are learned.
 
 Paper: Mistral AI and Hugging Face, 2026, "Mistral Large 4, the model of transformers",
        https://huggingface.co/docs/transformers/model_doc/mistral_large4, its rotary embedding.
@@ -12,11 +12,11 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, p pos
     theta_i  = base^(-2i/d) e^(alpha_i),  or `theta` of another recipe for the power of the base
 
 With alpha = 0, where it starts, this is RoPE. A step of alpha changes a frequency by a share of it,
-slow or fast, and never its sign. Far tokens move most: the angle of a token at p changes by
-p theta_i times the step, so alpha is of float32 at least, and wants a small rate.
+high or low, and never its sign. Far tokens move most: the angle of a token at p changes by p
+theta_i times the step, so alpha is of float32 at least, and needs a small learning rate.
 
 A pair is (i, i + d/2), "half", or (2i, 2i + 1), "interleaved", as in Mistral Large 4; transformers
-gives its turned channels in another order, the same for queries and keys, so scores are equal.
+gives its rotated channels in another order, the same for queries and keys, so logits are equal.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def lerope(
     theta: ArrayLike | None = None,
     attention_factor: float = 1.0,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its position (t,).
+    """Return `x` (..., t, d) in float64, each row rotated by its position (t,).
 
     Raises:
         ValueError: If d is odd or below 2, or `theta` not (d/2,).
@@ -53,13 +53,13 @@ def lerope(
 
 
 class LeRoPE(nn.Module):
-    """Turn queries and keys to their positions, by frequencies learned as multiples of RoPE's.
+    """Rotate queries and keys by their positions, at learned multiples of RoPE's frequencies.
 
     `alpha` (d/2,) starts at zero; transformers stores that of Mistral Large 4 as
     model.language_model.rotary_emb.alpha, one for all layers.
 
     Args:
-        dim: Width d of a head, or of the part of it that turns.
+        dim: Width d of a head, or of the part of it that rotates.
         base: Sets the frequencies at the start, base^(-2i/d).
         layout: "half" pairs the channels (i, i + d/2), "interleaved" (2i, 2i + 1).
         theta: Frequencies (d/2,) at the start in place of those of `base`, such as YaRN's.
@@ -73,8 +73,8 @@ class LeRoPE(nn.Module):
     Examples:
         >>> lerope, q, k = LeRoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
         >>> table = lerope.table(torch.arange(5))  # shared by layers
-        >>> turned_q, turned_k = lerope.turn(q, table), lerope.turn(k, table)
-        >>> turned_k.square().sum().backward()  # reaches lerope.alpha
+        >>> rotated_q, rotated_k = lerope.turn(q, table), lerope.turn(k, table)
+        >>> rotated_k.square().sum().backward()  # reaches lerope.alpha
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class LeRoPE(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
         `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"lerope: positions must be given for {t} queries and {s} keys, got None; "
@@ -134,20 +134,20 @@ class LeRoPE(nn.Module):
         return cos.to(positions.device, dtype), sin.to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its position in a `table`."""
         cos, sin = table
         self._check(x, cos)
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
         first, second = _pairs(len(self.theta), self.layout)
         x_first, x_second = wide[..., first], wide[..., second]  # (b, h, t, d/2), (b, h, t, d/2)
-        turned_first = x_first * cos - x_second * sin
-        turned_second = x_second * cos + x_first * sin
+        rotated_first = x_first * cos - x_second * sin
+        rotated_second = x_second * cos + x_first * sin
         if self.layout == "half":
-            turned = torch.cat([turned_first, turned_second], dim=-1)
+            rotated = torch.cat([rotated_first, rotated_second], dim=-1)
         else:
-            turned = torch.stack([turned_first, turned_second], dim=-1).flatten(-2)
-        return turned.to(x.dtype)  # (b, h, t, d)
+            rotated = torch.stack([rotated_first, rotated_second], dim=-1).flatten(-2)
+        return rotated.to(x.dtype)  # (b, h, t, d)
 
     def _check(self, x: Tensor, cos: Tensor) -> None:
         b, _, t, d = x.shape
@@ -166,7 +166,7 @@ class LeRoPE(nn.Module):
 
 
 def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
-    """Return theta (d/2,) at the start, in radians a position, fastest first."""
+    """Return theta (d/2,) at the start, in radians a position, highest first."""
     if dim % 2 or dim < 2:
         raise ValueError(f"lerope: dim must be even and at least 2, got {dim}")
     if not 0 < base < float("inf"):

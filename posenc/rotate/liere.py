@@ -1,4 +1,4 @@
-"""LieRE: turn queries and keys by a learned dense rotation, the exponential of a generator an axis.
+"""LieRE: rotate queries and keys by a learned matrix, the exponential of a generator for each axis.
 
 Paper: Ostmeier et al., 2024, "LieRE: Lie Rotational Positional Encodings",
        https://arxiv.org/abs/2406.10322, the section that defines LieRE.
@@ -11,9 +11,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, a axe
     y = R(p) x in each block,    R(p) = exp(sum_a p_a A_a),    A_a = U_a - U_a^T
 
 with U_a the part of generators[a] above its diagonal, of each set and block. R is orthogonal: it
-keeps lengths. A score is q . R(m)^T R(n) k, and R(m)^T R(n) = R(n - m) only where generators
-commute: on one axis, or in blocks of width 2, where this is RoPE with learned frequencies and, for
-some generators, RoPE itself, axial or mixed. Elsewhere a score depends on where its tokens stand.
+keeps norms. A logit is q . R(m)^T R(n) k, and R(m)^T R(n) = R(n - m) only where generators commute:
+on one axis, or in blocks of width 2, where this is RoPE with learned frequencies and, for some
+generators, RoPE itself, axial or mixed. Elsewhere a logit depends on both absolute positions.
 
 By default the heads share one set, as in the authors' code, whose published settings have one for
 each head and layer: its generator_raw_params[:, layer], unflattened to (a, h, n, w, w), are
@@ -31,9 +31,9 @@ from torch import Tensor, nn
 
 
 def liere(x: ArrayLike, positions: ArrayLike, generators: ArrayLike) -> np.ndarray:
-    """Return `x` (..., h, t, d), or (t, d), in float64, turned to `positions` (t, a).
+    """Return `x` (..., h, t, d), or (t, d), in float64, rotated by `positions` (t, a).
 
-    `generators` are (a, c, n, w, w), a set for h/c heads in turn, or (a, n, w, w), one for all.
+    `generators` are (a, c, n, w, w), a set for h/c heads each, or (a, n, w, w), one for all.
 
     Raises:
         ValueError: If `positions` are not (t, a).
@@ -51,23 +51,23 @@ def liere(x: ArrayLike, positions: ArrayLike, generators: ArrayLike) -> np.ndarr
 
     upper = np.triu(raw, 1)
     algebra = np.einsum("ta,acnij->ctnij", p, upper - upper.swapaxes(-2, -1))  # (c, t, n, w, w)
-    # i A is Hermitian, so exp(A) = V exp(-i turns) V^H
-    turns, basis = np.linalg.eigh(1j * algebra)
-    turned_basis = basis * np.exp(-1j * turns)[..., None, :]
-    rotation = np.real(turned_basis @ basis.conj().swapaxes(-2, -1))  # (c, t, n, w, w)
+    # i A is Hermitian, so exp(A) = V exp(-i angles) V^H
+    angles, basis = np.linalg.eigh(1j * algebra)
+    rotated_basis = basis * np.exp(-1j * angles)[..., None, :]
+    rotation = np.real(rotated_basis @ basis.conj().swapaxes(-2, -1))  # (c, t, n, w, w)
     split = x.reshape(*x.shape[:-3], sets, h // sets, t, blocks, width)  # (..., c, h/c, t, n, w)
     return np.einsum("ctnij,...chtnj->...chtni", rotation, split).reshape(x.shape)
 
 
 class LieRE(nn.Module):
-    """Turn queries and keys by learned rotations of their coordinates.
+    """Rotate queries and keys by learned rotations of their coordinates.
 
     Exponentials are taken in float64 and err by about 2e-16 times the angle.
 
     Args:
         dim: Width d of a head.
         axes: Coordinates a of a position, 2 in an image.
-        block: Width w of the blocks that turn apart, a divisor of `dim`; by default all of it.
+        block: Width w of the blocks that rotate apart, a divisor of `dim`; by default all of it.
         init: `generators` (a, c, n, w, w) start uniform in [0, init); the authors' 2 pi is for
             positions within [0, 1].
         heads: Sets of generators c: 1 for all heads, or the key/value heads g, or a divisor of g.
@@ -79,7 +79,7 @@ class LieRE(nn.Module):
     Examples:
         >>> q, k = torch.randn(1, 8, 4, 64), torch.randn(1, 2, 4, 64)
         >>> grid = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]) / 2
-        >>> turned_q, turned_k = LieRE(64)(q, k, grid)
+        >>> rotated_q, rotated_k = LieRE(64)(q, k, grid)
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LieRE(nn.Module):
         self.axes = axes
         self.block = block
         self.heads = heads
-        # float32 whatever the default dtype: coarser generators would turn far tokens elsewhere
+        # float32 whatever the default dtype: with coarser generators angles of far tokens are wrong
         start = torch.empty(axes, heads, dim // block, block, block, dtype=torch.float32)
         self.generators = nn.Parameter(nn.init.uniform_(start, 0, init))  # (a, c, n, w, w)
 
@@ -110,7 +110,7 @@ class LieRE(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, a) or (b, t, a).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t, a) or (b, t, a).
 
         `positions` have no default, which would be a diagonal; with t = s, `key_positions` default
         to `positions`.
@@ -135,7 +135,7 @@ class LieRE(nn.Module):
         return rotation.to(positions.device, torch.promote_types(dtype, torch.float32))
 
     def turn(self, x: Tensor, table: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned by its rotation in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its matrix in a `table`."""
         self._check(x, table)
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, d)
@@ -145,8 +145,8 @@ class LieRE(nn.Module):
         if x.device.type != "meta":
             autocast = torch.autocast(x.device.type, enabled=False)
         with autocast:
-            turned = torch.einsum("...ctnij,...chtnj->...chtni", table.to(wide.dtype), split)
-        return turned.flatten(-2).flatten(1, 2).to(x.dtype)  # (b, h, t, d)
+            rotated = torch.einsum("...ctnij,...chtnj->...chtni", table.to(wide.dtype), split)
+        return rotated.flatten(-2).flatten(1, 2).to(x.dtype)  # (b, h, t, d)
 
     def _check(self, x: Tensor, table: Tensor) -> None:
         b, _, t, d = x.shape

@@ -1,4 +1,4 @@
-"""M-RoPE: turn some pairs of channels by the time of a token, some by its row, some by its column.
+"""M-RoPE: rotate each pair of channels by the time, the row or the column of its token.
 
 Paper: Wang et al., 2024, "Qwen2-VL: Enhancing Vision-Language Model's Perception of the World at
        Any Resolution", https://arxiv.org/abs/2409.12191, sec. 2.1.
@@ -10,12 +10,12 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rot
     y_first  = x_first cos(angle) - x_second sin(angle),    angle_i = p[axes_i] theta_i
     y_second = x_second cos(angle) + x_first sin(angle),    theta_i = base^(-2i/r)
 
-with p = (time, row, column) and pairs (i, i + r/2). Text has one position on all axes, and turns as
-by RoPE; `posenc.models.mrope` has the positions and axes of released models.
-Sections (T, R, C) count the pairs of an axis. Chunked, the first T turn with time, the next with
-the row, the last, slowest, with the column. Interleaved, R pairs 1, 4, 7 .. turn with the row, C
-pairs 2, 5, 8 .. with the column, as far as there are such, the others with time: (8, 12, 12) is
-(11, 11, 10), as in transformers. n sections are of n axes; `axes` names that of each pair.
+with p = (time, row, column) and pairs (i, i + r/2). Text has one position on all axes, so its
+rotation is RoPE's; `posenc.models.mrope` has the positions and axes of released models. Sections
+(T, R, C) count the pairs of an axis. Chunked, the first T rotate by time, the next by the row, the
+last, of lowest frequency, by the column. Interleaved, R pairs 1, 4, 7 .. rotate by the row, C pairs
+2, 5, 8 .. by the column, as far as there are such, the others by time: (8, 12, 12) is (11, 11, 10),
+as in transformers. n sections are of n axes; `axes` names that of each pair.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def mrope(
     attention_factor: float = 1.0,
     axes: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its time, row and column (t, n).
+    """Return `x` (..., t, d) in float64, each row rotated by its time, row and column (t, n).
 
     Raises:
         ValueError: If d or `rotary_dim` is odd, or `rotary_dim` not 2 to d.
@@ -61,14 +61,14 @@ def mrope(
 
 
 class MRoPE(nn.Module):
-    """Turn queries and keys by time, row and column. Angles are float64, rounded once.
+    """Rotate queries and keys by time, row and column. Angles are float64, rounded once.
 
     Args:
         dim: Width d of a head.
         sections: Pairs of time, row and column, by default as (16, 24, 24) or (24, 20, 20) of 64.
         interleaved: Give every third pair to the row, every third to the column.
-        base: Sets the slowest wavelength: 1,000,000 in Qwen2-VL, 5,000,000 in Qwen3-VL.
-        rotary_dim: How many channels r turn, the first ones; all by default, 64 of 256 in Qwen3.5.
+        base: Sets the longest wavelength: 1,000,000 in Qwen2-VL, 5,000,000 in Qwen3-VL.
+        rotary_dim: How many channels r rotate, the first; by default all, 64 of 256 in Qwen3.5.
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's of Qwen2.5-VL.
         attention_factor: Multiplies cosine and sine, as YaRN does.
         axes: The axis (r/2,) that each pair follows, counted from 0, in place of sections.
@@ -81,7 +81,7 @@ class MRoPE(nn.Module):
 
     Examples:
         >>> mrope, q, k = MRoPE(128), torch.randn(1, 8, 3, 128), torch.randn(1, 2, 3, 128)
-        >>> turned_q, turned_k = mrope(q, k, torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 2]]))
+        >>> rotated_q, rotated_k = mrope(q, k, torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 2]]))
     """
 
     def __init__(
@@ -111,14 +111,14 @@ class MRoPE(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by positions (t, n) or (b, t, n).
 
         Text may be (t,). With t = s > 1, `positions` default to 0 .. t-1, as of text; with t = s,
         `key_positions` default to `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"mrope: positions must be given for {t} queries and {s} keys, got None; "
@@ -132,7 +132,7 @@ class MRoPE(nn.Module):
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cosines and sines (..., 1, t, r/2) for every layer, in float32 or finer."""
         n = self.axes
-        # text stands at equal numbers on all axes
+        # text has equal positions on all axes
         p = positions[:, None].expand(-1, n) if positions.ndim == 1 else positions  # (..., t, n)
         if p.shape[-1] != n:
             got = f"{tuple(p.shape)}; movedim(0, -1) makes it of Qwen's ({n}, b, t)"
@@ -147,16 +147,16 @@ class MRoPE(nn.Module):
         return cos.to(positions.device, dtype), sin.to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its coordinates in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its coordinates in a `table`."""
         cos, sin = table
         self._check(x, cos)
         pairs = cos.shape[-1]
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
         first, second, rest = wide.split([pairs, pairs, self.dim - 2 * pairs], dim=-1)
-        turned_first = first * cos - second * sin  # (b, h, t, r/2)
-        turned_second = second * cos + first * sin  # (b, h, t, r/2)
-        return torch.cat([turned_first, turned_second, rest], dim=-1).to(x.dtype)  # (b, h, t, d)
+        rotated_first = first * cos - second * sin  # (b, h, t, r/2)
+        rotated_second = second * cos + first * sin  # (b, h, t, r/2)
+        return torch.cat([rotated_first, rotated_second, rest], dim=-1).to(x.dtype)  # (b, h, t, d)
 
     def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
@@ -176,7 +176,7 @@ class MRoPE(nn.Module):
 def _frequencies(
     dim: int, base: float, rotary_dim: int | None, theta: ArrayLike | None
 ) -> np.ndarray:
-    """Return theta (r/2,), in radians a position, fastest first."""
+    """Return theta (r/2,), in radians a position, highest first."""
     r = dim if rotary_dim is None else rotary_dim
     if dim % 2 or r not in range(2, dim + 1, 2):
         raise ValueError(f"mrope: dim and rotary_dim must be even, 2 <= r <= d, got {dim} and {r}")
@@ -206,12 +206,12 @@ def _axes(
 
 
 def _axis_by_sections(sections: Sequence[int], interleaved: bool) -> np.ndarray:
-    """Return the axis (r/2,) of each pair: a run a section, or by turns."""
+    """Return the axis (r/2,) of each pair: a run for each section, or interleaved."""
     n = len(sections)
     if not interleaved:
         return np.repeat(np.arange(n), sections)
     pair = np.arange(sum(sections))
     axis = pair % n
-    # an axis that has had all its pairs leaves its turns to time
+    # an axis that has all its pairs leaves the next ones to time
     left = pair < n * np.take(sections, axis)
     return np.where(left, axis, 0)

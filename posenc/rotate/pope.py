@@ -1,4 +1,4 @@
-"""PoPE: turn queries and keys by position alone; what they hold sets magnitudes and no angle.
+"""PoPE: rotate queries and keys by position alone; content sets magnitudes and no phase.
 
 Paper: Gopalakrishnan, Csordás, Schmidhuber & Mozer, 2025, "Decoupling the "What" and "Where" With
        Polar Coordinate Positional Embeddings", https://arxiv.org/abs/2509.10534, eqs. 3-10.
@@ -7,14 +7,14 @@ Cost:  one phase per head and channel to learn; queries and keys twice as wide, 
 
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, o width 2d
 
-    score = sum_c softplus(q_c) softplus(k_c) cos((n - m) theta_c + delta_c),  theta_c = base^(-c/d)
+    logit = sum_c softplus(q_c) softplus(k_c) cos((n - m) theta_c + delta_c),  theta_c = base^(-c/d)
 
 for a query at m and a key at n, c = 0 .. d-1: d frequencies, where RoPE has d/2. With delta = 0 the
-score of any q and k is highest at offset 0; in RoPE what they hold moves that peak. The paper turns
-keys by delta; here queries turn by -delta, which scores the same and lets heads share keys. It
-clamps delta to [-2 pi, 0] and starts it at 0, the edge of a dead zone: a delta that a step takes
-above 0 gets no gradient, and stays there. Output channels: d cosines, then d sines; PoPE-pytorch
-alternates them.
+logit of any q and k is highest at offset 0; in RoPE their content moves that maximum. The paper
+adds delta to the phase of keys; here -delta is added to that of queries, which gives the same
+logits and lets heads share keys. It clamps delta to [-2 pi, 0] and starts it at 0, the edge of a
+dead zone: a delta that a step takes above 0 gets no gradient, and stays there. Output channels: d
+cosines, then d sines; PoPE-pytorch alternates them.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def pope(
     bound: str = "clamp",
     theta: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return scores (..., h, t, s) of `q` (..., h, t, d) and `k` (..., g, s, d), not yet scaled.
+    """Return logits (..., h, t, s) of `q` (..., h, t, d) and `k` (..., g, s, d), not yet scaled.
 
     They are float64. `phase` (h, d) is delta before it is bounded.
 
@@ -62,7 +62,7 @@ def pope(
 
 
 class PoPE(nn.Module):
-    """Return queries and keys of width 2d, whose products are the scores of PoPE.
+    """Return queries and keys of width 2d, whose products are the logits of PoPE.
 
     Scale by dim**-0.5, not by the new width:
     `F.scaled_dot_product_attention(*pope(q, k), v, scale=dim**-0.5)`.
@@ -70,7 +70,7 @@ class PoPE(nn.Module):
     Args:
         dim: Width d of a head, odd or even.
         heads: Query heads h, each with phases of its own; key/value heads may be fewer.
-        base: Sets the slowest wavelength, 2 pi base^(1 - 1/d) positions.
+        base: Sets the longest wavelength, 2 pi base^(1 - 1/d) positions.
         init: Start of the learned `phase` (h, d): "zero", which extrapolates best in the paper,
             or "uniform" in [-2 pi, 0).
         bound: How delta comes from `phase`: "clamp" to [-2 pi, 0], as in the paper; "free",
@@ -85,7 +85,7 @@ class PoPE(nn.Module):
 
     Examples:
         >>> q, k = PoPE(8, heads=2)(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))
-        >>> q.shape[-1], bool(((q * k).sum(-1) > 0).all())  # no token scores 0 where it stands
+        >>> q.shape[-1], bool(((q * k).sum(-1) > 0).all())  # no logit of a token with itself is 0
         (16, True)
     """
 
@@ -125,7 +125,7 @@ class PoPE(nn.Module):
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"pope: positions must be given for {t} queries and {s} keys, got None; "
@@ -167,13 +167,13 @@ class PoPE(nn.Module):
         # cos(a - delta) and sin(a - delta), which need no table of their own
         cos_delta = delta.cos()[:, None]  # (h, 1, d)
         sin_delta = delta.sin()[:, None]  # (h, 1, d)
-        return self._turn(q, cos * cos_delta + sin * sin_delta, sin * cos_delta - cos * sin_delta)
+        return self._rotate(q, cos * cos_delta + sin * sin_delta, sin * cos_delta - cos * sin_delta)
 
     def turn_k(self, k: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         """Return keys (b, g, s, o) at positions of a `table`."""
-        return self._turn(k, *table)
+        return self._rotate(k, *table)
 
-    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             raise ValueError(
@@ -190,12 +190,12 @@ class PoPE(nn.Module):
         magnitude = x.to(torch.promote_types(x.dtype, cos.dtype))
         # torch's default threshold of 20 would be off by 2e-9
         magnitude = F.softplus(magnitude, threshold=40)  # (b, h, t, d)
-        turned = torch.cat([magnitude * cos, magnitude * sin], dim=-1)  # (b, h, t, o)
-        return turned.to(x.dtype)
+        rotated = torch.cat([magnitude * cos, magnitude * sin], dim=-1)  # (b, h, t, o)
+        return rotated.to(x.dtype)
 
 
 def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
-    """Return theta (d,), in radians a position, fastest first."""
+    """Return theta (d,), in radians a position, highest first."""
     if not 0 < base < float("inf"):
         raise ValueError(f"pope: base must be positive and finite, got {base}")
     if dim < 1:

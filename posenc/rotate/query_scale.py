@@ -1,4 +1,4 @@
-"""QueryScale: lengthen each query with its position, so that softmax stays sharp over long texts.
+"""QueryScale: multiply queries by a factor that grows with position, so that softmax stays sharp.
 
 Paper: Nakanishi, 2025, "Scalable-Softmax Is Superior for Attention",
        https://arxiv.org/abs/2501.19399, sec. 2; the others are of released code.
@@ -68,7 +68,7 @@ def query_scale(
     scale: ArrayLike = 0.0,
     bias: ArrayLike = 1.0,
 ) -> np.ndarray:
-    """Return float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before 1/sqrt(d).
+    """Return float64 logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before 1/sqrt(d).
 
     Raises:
         ValueError: If `kind` is unknown, or `original_length` 1 or less.
@@ -134,7 +134,7 @@ class QueryScale(nn.Module):
             got = f"{q.shape[3]} and {k.shape[3]}"
             raise ValueError(f"query_scale: q and k must be of one width, got {got}")
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"query_scale: positions must be given for {t} queries and {s} keys, got None; "

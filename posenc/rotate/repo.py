@@ -1,4 +1,4 @@
-"""RePo: let what a token holds say where it stands, and turn queries and keys to that place.
+"""RePo: let a network compute each token's position from its content, and rotate by that position.
 
 Paper: Li, Zhao & Sproat, 2025, "RePo: Language Models with Context Re-Positioning",
        https://arxiv.org/abs/2512.14391, the section on the module f_phi.
@@ -11,13 +11,14 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d dim read, e hea
     z = final . (silu(gate x) * (content x)),    theta_i = base^(-2i/e)
     y_i = x_i e^(i z theta_i),  where channels (i, i + e/2) are one number
 
-so a score depends on z_n - z_m: tokens may share a place, swap places or keep the order of the
-text. Nothing else tells their order but the causal mask; the paper's lower layers have RoPE. The
-positions of the call are not used, and the cache may hold turned keys.
+so a logit depends on z_n - z_m: tokens may share a position, swap positions or keep the order of
+the text. No other input gives their order but the causal mask; the paper's lower layers have RoPE.
+The positions of the call are not used, and the cache may hold rotated keys.
 
-Here each query and each key reads its own place, by one network for all heads. In the paper both of
-a token stand where its hidden state says, with a place for each head and w = d/8: give the hidden
-states as `x`, (b, 1, t, d). What is learned is unbounded, and angles are of float64.
+Here the position z of each query and each key is computed from itself, by one network for all
+heads. In the paper the z of both is computed from the token's hidden state, one for each head, with
+w = d/8: give the hidden states as `x`, (b, 1, t, d). What is learned is unbounded, and angles are
+of float64.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ def repo(
     final: ArrayLike,
     base: float = 10_000.0,
 ) -> np.ndarray:
-    """Return `x` (h, t, d) in float64, each row turned to the place that it reads from itself.
+    """Return `x` (h, t, d) in float64, each row rotated by the position computed from it.
 
     Raises:
         ValueError: If d is odd or below 2, or `base` not positive and finite.
@@ -51,15 +52,15 @@ def repo(
     theta = base ** (-np.arange(0, e, 2) / e)  # (e/2,)
     angle = z[..., None] * theta  # (h, t, e/2)
     first, second = np.split(x, 2, axis=2)
-    turned = (first + 1j * second) * np.exp(1j * angle)  # (h, t, e/2)
-    return np.concatenate([turned.real, turned.imag], axis=2)  # (h, t, e)
+    rotated = (first + 1j * second) * np.exp(1j * angle)  # (h, t, e/2)
+    return np.concatenate([rotated.real, rotated.imag], axis=2)  # (h, t, e)
 
 
 class RePo(nn.Module):
-    """Turn queries and keys to places that a small network reads from content.
+    """Rotate queries and keys by positions that a small network computes from content.
 
     `gate` (w, d), `content` (w, d) and `final` (c, w) start normal with the paper's standard
-    deviation 0.02, so that all tokens stand close together at first.
+    deviation 0.02, so that the positions of all tokens are close together at first.
 
     Args:
         dim: Width d of what is read: of a head, or of the hidden states where `x` is given.
@@ -74,7 +75,7 @@ class RePo(nn.Module):
 
     Examples:
         >>> q, k, x = torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64), torch.randn(1, 1, 5, 512)
-        >>> turned_q, turned_k = RePo(512, heads=2)(q, k, x=x)
+        >>> rotated_q, rotated_k = RePo(512, heads=2)(q, k, x=x)
         >>> RePo(512, heads=2).places(x).shape
         torch.Size([1, 2, 5])
     """
@@ -106,11 +107,11 @@ class RePo(nn.Module):
         x: Tensor | None = None,
         key_x: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, e) and `k` (b, g, s, e), turned to the places that they read.
+        """Return `q` (b, h, t, e) and `k` (b, g, s, e), rotated by the positions computed.
 
         `x` (b, 1, t, d) is read in place of queries, and `key_x` (b, 1, s, d), by default the same,
         in place of keys. Positions, (t,) or (b, t), change nothing; they have the defaults of all
-        rotations, so that one can take the place of another.
+        rotations, so that one can replace another.
         """
         t, s = q.shape[2], k.shape[2]
         if positions is None and (t != s or t == 1 or key_positions is not None):
@@ -129,7 +130,7 @@ class RePo(nn.Module):
         return self.turn(q, self.places(x_q)), self.turn(k, self.places(x_k))
 
     def places(self, x: Tensor) -> Tensor:
-        """Return where tokens stand, (b, h, t) for `x` (b, h, t, d), (b, c, t) for (b, 1, t, d)."""
+        """Return the positions z, (b, h, t) for `x` (b, h, t, d), (b, c, t) for (b, 1, t, d)."""
         device = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
         x = x.to(device, torch.float64)
         gated = F.silu(x @ self.gate.to(x).T)
@@ -139,7 +140,7 @@ class RePo(nn.Module):
         return (hidden * final[:, None]).sum(-1)
 
     def turn(self, x: Tensor, places: Tensor) -> Tensor:
-        """Return `x` (b, h, t, e) turned to `places` (b, h, t), of all heads or of groups."""
+        """Return `x` (b, h, t, e) rotated by `places` (b, h, t), of all heads or of groups."""
         if not x.is_floating_point():
             raise ValueError(f"repo: q and k must be floating point, got {x.dtype}")
         e = _check_width(x.shape[-1])
@@ -153,8 +154,8 @@ class RePo(nn.Module):
         cos = angle.cos().to(wide)
         sin = angle.sin().to(wide)
         first, second = wide.chunk(2, dim=-1)
-        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-        return turned.to(x.dtype)  # (b, h, t, e)
+        rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        return rotated.to(x.dtype)  # (b, h, t, e)
 
 
 def _check_rows(x: Tensor, positions: Tensor | None) -> None:

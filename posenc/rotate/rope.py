@@ -1,8 +1,8 @@
-"""RoPE: turn each pair of channels of queries and keys by an angle that grows with position.
+"""RoPE: rotate each pair of channels of queries and keys by an angle proportional to position.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, eq. 15.
-Used:  Llama, Mistral, Qwen, Gemma, DeepSeek; GPT-NeoX and GPT-J turn a part of each head
+Used:  Llama, Mistral, Qwen, Gemma, DeepSeek; GPT-NeoX and GPT-J rotate a part of each head
 Cost:  nothing to learn; one table for all layers, one pass over queries and keys
 
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rotary dim,
@@ -12,9 +12,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rot
     y_second = x_second cos(p theta_i) + x_first sin(p theta_i)
     theta_i  = base^(-2i/r),  i = 0 .. r/2-1, in radians a position
 
-so, with R_p the rotation at p, R_m q . R_n k = q . R_(n-m) k: a logit sees the offset alone. Norms
-stay, and so do the channels after r. A pair is (i, i + r/2) in Hugging Face's Llama and GPT-NeoX
-("half"), (2i, 2i + 1) in the paper, GPT-J and Meta's Llama ("interleaved").
+so, with R_p the rotation at p, R_m q . R_n k = q . R_(n-m) k: a logit depends on the offset alone.
+Norms stay, and so do the channels after r. A pair is (i, i + r/2) in Hugging Face's Llama and
+GPT-NeoX ("half"), (2i, 2i + 1) in the paper, GPT-J and Meta's Llama ("interleaved").
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def rope(
     theta: ArrayLike | None = None,
     attention_factor: float = 1.0,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its position (t,).
+    """Return `x` (..., t, d) in float64, each row rotated by its position (t,).
 
     Raises:
         ValueError: If d or `rotary_dim` is odd, or `rotary_dim` not 2 to d.
@@ -51,15 +51,15 @@ def rope(
 
 
 class RoPE(nn.Module):
-    """Turn queries and keys to their positions. Angles are computed in float64 and rounded once.
+    """Rotate queries and keys by their positions. Angles are computed in float64, rounded once.
 
     In bfloat16 and float16 products are taken in float32; `posenc.fast.rope` is faster.
 
     Args:
         dim: Width d of a head.
-        base: Sets the slowest wavelength, 2 pi base^(1 - 2/r) positions; Llama's rope_theta.
+        base: Sets the longest wavelength, 2 pi base^(1 - 2/r) positions; Llama's rope_theta.
         layout: "half" pairs the channels (i, i + r/2), "interleaved" (2i, 2i + 1).
-        rotary_dim: How many channels r turn, the first ones; all by default.
+        rotary_dim: How many channels r rotate, the first ones; all by default.
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's.
         attention_factor: Multiplies cosine and sine, as YaRN does.
 
@@ -70,10 +70,10 @@ class RoPE(nn.Module):
 
     Examples:
         >>> rope, q, k = RoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
-        >>> turned_q, turned_k = rope(q, k)  # at positions 0 to 4
+        >>> rotated_q, rotated_k = rope(q, k)  # at positions 0 to 4
         >>> new_q, new_k = rope(q[:, :, 4:], k[:, :, 4:], torch.tensor([4]))  # decoding: say where
         >>> table = rope.table(torch.arange(5))  # made once for all layers
-        >>> bool((rope.turn(q, table) == turned_q).all())
+        >>> bool((rope.turn(q, table) == rotated_q).all())
         True
     """
 
@@ -102,14 +102,14 @@ class RoPE(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to their positions (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated by their positions (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
         `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"rope: positions must be given for {t} queries and {s} keys, got None; "
@@ -141,23 +141,23 @@ class RoPE(nn.Module):
         return cos.to(positions.device, dtype), sin.to(positions.device, dtype)
 
     def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        """Return `x` (b, h, t, d), each token rotated by its position in a `table`."""
         cos, sin = table
         self._check(x, cos)
         r = 2 * len(self.theta)
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
-        turning = wide if r == self.dim else wide[..., :r]  # (b, h, t, r)
+        rotating = wide if r == self.dim else wide[..., :r]  # (b, h, t, r)
         if self.layout == "half":
             # the other member of each pair, whose sign is that of its sine
-            other = turning.roll(r // 2, dims=-1)
-            turned = torch.addcmul(turning * cos, other, sin)
+            other = rotating.roll(r // 2, dims=-1)
+            rotated = torch.addcmul(rotating * cos, other, sin)
         else:
             # the same as a product of complex numbers, far faster than with strides of two
-            pairs = torch.view_as_complex(turning.unflatten(-1, (-1, 2)))  # (b, h, t, r/2)
-            turned = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
-        turned = turned.to(x.dtype)
-        return turned if r == self.dim else torch.cat([turned, x[..., r:]], dim=-1)
+            pairs = torch.view_as_complex(rotating.unflatten(-1, (-1, 2)))  # (b, h, t, r/2)
+            rotated = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+        rotated = rotated.to(x.dtype)
+        return rotated if r == self.dim else torch.cat([rotated, x[..., r:]], dim=-1)
 
     def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
@@ -177,7 +177,7 @@ class RoPE(nn.Module):
 def _frequencies(
     dim: int, base: float, rotary_dim: int | None, theta: ArrayLike | None
 ) -> np.ndarray:
-    """Return theta (r/2,), in radians a position, fastest first."""
+    """Return theta (r/2,), in radians a position, highest first."""
     r = dim if rotary_dim is None else rotary_dim
     if dim % 2 or r not in range(2, dim + 1, 2):
         raise ValueError(f"rope: dim and rotary_dim must be even, 2 <= r <= d, got {dim} and {r}")

@@ -1,8 +1,8 @@
-"""Selective: turn each pair of channels by the sum of what all tokens so far have told it to turn.
+"""Selective: rotate each pair of channels by the sum of angles computed from all tokens so far.
 
 Paper: Movahedi et al., 2026, "Selective Rotary Position Embedding",
        https://arxiv.org/abs/2511.17388, the section that defines Selective RoPE.
-Used:  the authors' linear and softmax models; Mamba-3 turns its B and C so (arXiv:2603.15569)
+Used:  the authors' linear and softmax models; Mamba-3 rotates its B and C so (arXiv:2603.15569)
 Cost:  (d + 1) d/2 numbers to learn, or none where the caller computes phases; f sums for each
        key/value head
 
@@ -12,13 +12,15 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, f pai
     A(x)_i     = sum of phase(l)_i over the tokens l at positions <= x
     y_i        = x_i e^(i A_i)  for a query or key x, where channels (i, i + d/2) are one number
 
-so a score sees A(n) - A(m), the tokens between its two, and no place. With one phase for all this
-is RoPE, and so it starts, at weight 0 and bias 1. A token of phase 0 has no length.
+so a logit depends on A(n) - A(m), the sum over the tokens between its two, and on no position. With
+one phase for all this is RoPE, and so it starts, at weight 0 and bias 1. A token of phase 0 adds no
+distance.
 
-The paper reads phases from the tokens x, not from the keys: normed, through a thin matrix and a
+The paper computes phases from the tokens x, not from the keys: normed, through a thin matrix and a
 convolution over four tokens. Mamba-3 has pi tanh(w_i . x) dt, for a step dt > 0 of each token and
-head, and lets half of its pairs rest, (2i, 2i + 1) in one of two kernels. Pass such as `phases`, in
-radians. Positions order tokens and do no more: packed documents, where they restart, need none.
+head, and leaves half of its pairs unrotated, (2i, 2i + 1) in one of two kernels. Pass such as
+`phases`, in radians. Positions order tokens and do no more: packed documents, where they restart,
+need none.
 """
 
 import numpy as np
@@ -37,7 +39,7 @@ def selective(
     base: float = 10_000.0,
     phases: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), not yet scaled.
+    """Return the float64 logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d), not yet scaled.
 
     Raises:
         ValueError: If d is odd or below 2, or `base` not positive and finite.
@@ -62,7 +64,7 @@ def selective(
 
 
 class Selective(nn.Module):
-    """Turn queries and keys by sums of phases, which each key/value head reads from its keys.
+    """Rotate queries and keys by sums of phases, computed from the keys of each key/value head.
 
     `weight` (f, d) starts at 0, `bias` (f,) at 1. Where each call is given `phases`, delete both.
 
@@ -77,7 +79,7 @@ class Selective(nn.Module):
     Examples:
         >>> x, quarter = torch.ones(1, 1, 3, 2), torch.pi / 2
         >>> _, k = Selective(2)(x, x, phases=torch.tensor([0.0, 0.0, quarter])[None, None, :, None])
-        >>> k[0, 0].round()  # the third token turns by a quarter, and the others not at all
+        >>> k[0, 0].round()  # the third token rotates by pi/2, the others not at all
         tensor([[ 1.,  1.],
                 [ 1.,  1.],
                 [-1.,  1.]])
@@ -98,17 +100,17 @@ class Selective(nn.Module):
         key_positions: Tensor | None = None,
         phases: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned; positions are (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated; positions are (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
-        `positions`. `phases` (b, g, s, f) or (b, 1, s, f) replace those read. To cache turned keys,
-        `turn` each new one by the sum of all phases so far, its own included.
+        `positions`. `phases` (b, g, s, f) or (b, 1, s, f) replace those computed. To cache rotated
+        keys, `turn` each new one by the sum of all phases so far, its own included.
         """
         m, n = self._positions(q, k, positions, key_positions)  # (b, t), (b, s)
         if phases is None:
             phases = self.phases(k.to(n))
         phases = phases.to(n)
-        # tokens act in the order of their positions, wherever they stand in the call
+        # tokens act in the order of their positions, whatever their order in the call
         ordered, order = n.sort()
         order = order[:, None, :, None]
         sums = phases.gather(2, order.expand(phases.shape)).cumsum(2)
@@ -119,13 +121,13 @@ class Selective(nn.Module):
         return self.turn(q, angle_q), self.turn(k, angle_k)
 
     def phases(self, k: Tensor) -> Tensor:
-        """Return the phases (b, g, s, f) as read from the keys `k` (b, g, s, d)."""
+        """Return the phases (b, g, s, f) as computed from the keys `k` (b, g, s, d)."""
         theta = torch.tensor(self.theta, dtype=k.dtype, device=k.device)  # (f,)
         read = k @ self.weight.to(k).T + self.bias.to(k)
         return theta * read  # (b, g, s, f)
 
     def turn(self, x: Tensor, angle: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d) turned by `angle` (b, g, t, f), or (b, 1, t, f) for all heads."""
+        """Return `x` (b, h, t, d) rotated by `angle` (b, g, t, f), of all heads (b, 1, t, f)."""
         heads_a_key = x.shape[1] // angle.shape[1]
         angle = angle.repeat_interleave(heads_a_key, dim=1)  # (b, h, t, f)
         # products in half precision would lose digits
@@ -133,20 +135,20 @@ class Selective(nn.Module):
         cos = angle.cos().to(wide)
         sin = angle.sin().to(wide)
         first, second = wide.chunk(2, dim=-1)
-        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-        return turned.to(x.dtype)  # (b, h, t, d)
+        rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        return rotated.to(x.dtype)  # (b, h, t, d)
 
     def _positions(
         self, q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return where queries (b, t) and keys (b, s) stand, in float64."""
+        """Return the positions of queries (b, t) and keys (b, s), in float64."""
         b, _, t, d = q.shape
         s = k.shape[2]
         if k.shape[3] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[3]}"
             raise ValueError(f"selective: q and k must be floats of one width, got {got}")
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"selective: positions must be given for {t} queries and {s} keys, got None; "
@@ -181,7 +183,7 @@ def _sums_up_to(positions: Tensor, ordered: Tensor, sums: Tensor) -> Tensor:
 
 
 def _frequencies(dim: int, base: float) -> np.ndarray:
-    """Return theta (f,), in radians a position, fastest first."""
+    """Return theta (f,), in radians a position, highest first."""
     if dim % 2 or dim < 2:
         raise ValueError(f"selective: dim must be even and at least 2, got {dim}")
     if not 0 < base < float("inf"):

@@ -1,4 +1,4 @@
-"""xPos: turn queries and keys as RoPE does, and let scores fade with distance, fast pairs soonest.
+"""xPos: rotate queries and keys as RoPE does, and let logits decay with distance.
 
 Paper: Sun et al., 2022, "A Length-Extrapolatable Transformer", https://arxiv.org/abs/2212.10554,
        alg. 1.
@@ -11,10 +11,11 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim,
     q_i = zeta_i^((m - center) / scale_base) R(m theta_i) q_i,    theta_i = base^(-2i/d)
     k_i = zeta_i^((center - n) / scale_base) R(n theta_i) k_i,    zeta_i = (2i/d + 0.4) / 1.4
 
-where R(angle) turns channels 2i and 2i + 1. A score is RoPE's, the part of pair i times
-zeta_i^((m - n) / scale_base): it grows for keys ahead, so attend causally. The center drops out, so
-keys can be cached; libraries center each call on half its length, and their keys fit no later call.
-Float32 and bfloat16 reach 32 scale_base from the center, float16 4; beyond, keys become infinite.
+where R(angle) rotates channels 2i and 2i + 1. A logit is RoPE's, the part of pair i times
+zeta_i^((m - n) / scale_base): high-frequency pairs decay soonest. That factor grows for keys ahead,
+so attend causally. The center drops out, so keys can be cached; libraries center each call on half
+its length, and their keys fit no later call. Float32 and bfloat16 reach 32 scale_base from the
+center, float16 4; beyond, keys become infinite.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ def xpos(
     base: float = 10_000.0,
     scale_base: float = 512.0,
 ) -> np.ndarray:
-    """Return float64 scores (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled.
+    """Return float64 logits (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled.
 
     Raises:
         ValueError: If d is odd or below 2, or `base` not positive and finite.
@@ -57,12 +58,12 @@ def xpos(
 
 
 class XPos(nn.Module):
-    """Turn queries and keys, and scale them so that their products fade with distance.
+    """Rotate queries and keys, and scale them so that their products decay with distance.
 
     Args:
         dim: Width d of a head; even.
-        base: Sets the slowest turn, base^(-1 + 2/d) radians a position.
-        scale_base: Positions over which pair i fades to zeta_i: 0.29 first, almost 1 last.
+        base: Sets the lowest frequency, base^(-1 + 2/d) radians a position.
+        scale_base: Positions over which pair i decays to zeta_i: 0.29 first, almost 1 last.
         center: The position left unscaled; half the longest context reaches furthest.
 
     Raises:
@@ -72,7 +73,7 @@ class XPos(nn.Module):
     Examples:
         >>> xpos, k, back = XPos(64), torch.ones(1, 1, 3, 64), torch.tensor([0, 64, 512])
         >>> q, k = xpos(k[:, :, :1], k, torch.tensor([9000]), 9000 - back)
-        >>> [round(score, 1) for score in (q @ k.mT).flatten().tolist()]
+        >>> [round(logit, 1) for logit in (q @ k.mT).flatten().tolist()]
         [64.0, 27.4, 12.6]
     """
 
@@ -99,14 +100,14 @@ class XPos(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned and scaled for (t,) or (b, t).
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated and scaled for (t,) or (b, t).
 
         With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
         `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
-            # a lone token is a new one behind a cache, and does not stand at 0
+            # a lone token is a new one behind a cache, and its position is not 0
             if t != s or t == 1 or key_positions is not None:
                 raise ValueError(
                     f"xpos: positions must be given for {t} queries and {s} keys, got None; "
@@ -130,16 +131,16 @@ class XPos(nn.Module):
         return angle.cos().to(*to), angle.sin().to(*to), scale.to(*to)
 
     def turn_q(self, q: Tensor, table: Table) -> Tensor:
-        """Return queries (b, h, t, d), turned and scaled to positions in a `table`."""
+        """Return queries (b, h, t, d), rotated and scaled by a `table`."""
         cos, sin, scale = table
-        return self._turn(q, cos * scale, sin * scale)  # (b, h, t, d)
+        return self._rotate(q, cos * scale, sin * scale)  # (b, h, t, d)
 
     def turn_k(self, k: Tensor, table: Table) -> Tensor:
-        """Return keys (b, g, s, d), turned as queries are and scaled the other way."""
+        """Return keys (b, g, s, d), rotated as queries are and scaled the other way."""
         cos, sin, scale = table
-        return self._turn(k, cos / scale, sin / scale)  # (b, g, s, d)
+        return self._rotate(k, cos / scale, sin / scale)  # (b, g, s, d)
 
-    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
             raise ValueError(
@@ -155,12 +156,12 @@ class XPos(nn.Module):
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
         first, second = wide.unflatten(-1, (-1, 2)).unbind(-1)  # (b, h, t, d/2), (b, h, t, d/2)
-        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
-        return turned.flatten(-2).to(x.dtype)  # (b, h, t, d)
+        rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        return rotated.flatten(-2).to(x.dtype)  # (b, h, t, d)
 
 
 def _frequencies(dim: int, base: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta and zeta (d/2,): how fast each pair turns, and to what it fades."""
+    """Return theta and zeta (d/2,): the frequency and the decay of each pair."""
     if dim % 2 or dim < 2:
         raise ValueError(f"xpos: dim of q and k must be even and at least 2, got {dim}")
     if not 0 < base < np.inf:

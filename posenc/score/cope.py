@@ -1,4 +1,4 @@
-"""CoPE: count the tokens back to a key that the query finds relevant, and score the query by it.
+"""CoPE: count relevant tokens back to each key, and add the query's product with a count's vector.
 
 Paper: Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count What's Important",
        https://arxiv.org/abs/2405.18719, sec. 4 and app. B.
@@ -11,14 +11,14 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r row
     count(m, n)   = sum of gate(m, l) over the tokens l with n <= position of l <= m, at most r - 1
     s(q, k, m, n) = q_m . e[count(m, n)],  e = weight, interpolated between its two nearest rows
 
-so where every gate is 1 it is a table of relative positions read at m - n + 1: the key counts too.
-A key ahead of the query scores 0: causal attention is meant. Tokens that `mask` hides do not count.
-This matters where they lie between tokens that are seen or share a position with them: in packed
-documents whose positions restart, or with padding at position 0. FlexAttention shows one pair at a
-time, and a count sums over all keys between: there is no score_mod.
+so where every gate is 1 it is a table of relative positions looked up at m - n + 1: the key counts
+too. Nothing is added for a key ahead of the query: causal attention is meant. Tokens that `mask`
+hides do not count. This matters where they lie between tokens that are visible or share a position
+with them: in packed documents whose positions restart, or with padding at position 0. FlexAttention
+shows one pair at a time, and a count sums over all keys between: there is no score_mod.
 
 Here q . e is not divided by sqrt(d), as in the paper's listing and x-transformers. The authors'
-training code divides it unless told otherwise (scale=True): divide such a table once.
+training code divides it by default (scale=True): divide such a table once.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def cope(
     weight: ArrayLike,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
 
     Raises:
         ValueError: If positions are not (t,) and (s,).
@@ -66,9 +66,9 @@ def cope(
 
 
 class CoPE(nn.Module):
-    """Score each key by the number of relevant tokens between it and the query.
+    """Add to each logit the query's product with a vector for the number of relevant tokens.
 
-    `weight` (length, dim) starts at zero, as in the paper's listing, so the scores start at 0.
+    `weight` (length, dim) starts at zero, as in the paper's listing: at first nothing is added.
 
     Args:
         dim: Width d of a head.
@@ -80,7 +80,7 @@ class CoPE(nn.Module):
 
     Examples:
         >>> encoding = CoPE(dim=1, length=5)
-        >>> encoding.weight.data[:, 0] = torch.arange(5)  # so that the score is the count
+        >>> encoding.weight.data[:, 0] = torch.arange(5)  # so that the count itself is added
         >>> k = torch.tensor([50.0, -50.0, 50.0, -50.0]).view(1, 1, 4, 1)  # two keys are relevant
         >>> encoding(torch.ones(1, 1, 4, 1), k)[0, 0, -1].round().tolist()
         [2.0, 1.0, 1.0, 0.0]
@@ -98,7 +98,7 @@ class CoPE(nn.Module):
         key_positions: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
         0 .. t-1; with t = s, `key_positions` default to `positions`. `mask`, true where a query may
@@ -146,7 +146,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to compare."""
     t = q.shape[2]
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"cope: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,4 +1,4 @@
-"""DeBERTa: match contents with positions both ways, in buckets of the offset, in one scale.
+"""DeBERTa: add to each logit products of query and key with vectors learned for the offset.
 
 Paper: He et al., 2021, "DeBERTa: Decoding-enhanced BERT with Disentangled Attention",
        https://arxiv.org/abs/2006.03654, eq. 3-4.
@@ -10,9 +10,10 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r row
     row(m, n)     = clip(bucket(m - n) + B, 0, 2B - 1)        for a query at m and a key at n
     s(q, k, m, n) = (q . k + q . key_table[row] + k . query_table[row]) / sqrt(3d) - q . k / sqrt(d)
 
-Each table counts in the 3, also one of zeros. The offset is query minus key: row 0 is a key far
-ahead. bucket(o) is o up to B/2, then grows with log o to max_distance - 1. Both tables are read at
-one row, as in the authors' code; eq. 4 reads query_table with m and n exchanged.
+The 3 counts the terms, also where a table is of zeros; what is added also rescales q . k. The
+offset is query minus key: row 0 is a key far ahead. bucket(o) is o up to B/2, then grows with log o
+to max_distance - 1. Both tables are read at one row, as in the authors' code; eq. 4 reads
+query_table with m and n exchanged.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def deberta(
     query_table: ArrayLike,
     max_distance: int | None = 512,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
 
     Raises:
         ValueError: If positions are fractions, or not (t,) and (s,).
@@ -83,7 +84,7 @@ def deberta_bucket(
 
 
 class DeBERTa(nn.Module):
-    """Score queries against positions (c2p) and keys against positions (p2c), and rescale q k.
+    """Add products of queries and offsets (c2p) and of keys and offsets (p2c), and rescale q k.
 
     `key_table` and `query_table` (heads, 2 buckets, dim) start normal with standard deviation 0.02.
     Checkpoints project one table, `rows = encoder.get_rel_embedding()`: key_table is
@@ -127,7 +128,7 @@ class DeBERTa(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
         with t = s, `key_positions` default to `positions`.
@@ -152,9 +153,9 @@ class DeBERTa(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention.
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention.
 
-        The score that it is called with must be q k / sqrt(d).
+        Its `score`, the logit so far, must be q k / sqrt(d).
         """
         m, n = _positions(q, k.shape[2], positions, key_positions)
         by_query, by_key = self._products(*self._scaled(q, k))
@@ -204,7 +205,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"deberta: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,4 +1,4 @@
-"""Decomposed: match each query with a vector of the offset in rows and one of that in columns.
+"""Decomposed: add to each logit the query's products with vectors of the row and the column offset.
 
 Paper: Li et al., 2022, "MViTv2: Improved Multiscale Vision Transformers for Classification and
        Detection", https://arxiv.org/abs/2112.01526, eq. 4.
@@ -12,9 +12,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, H row
 
 so 2H-1 + 2W-1 vectors serve the (2H-1)(2W-1) offsets of a grid: it is Shaw's table once for each
 axis. An offset beyond the grid counts as its edge; for another grid `resize_offsets` interpolates a
-table, as SAM does in each call. Places are whole rows and columns (t, 2), such as those of
-`posenc.positions.grid_positions`. The score is not divided by sqrt(d), as in all code that has it.
-Where MViTv2 pools two keys into one, its key stands at the second of their places: 1, 3, 5, ...
+table, as SAM does in each call. Positions are whole rows and columns (t, 2), such as those of
+`posenc.positions.grid_positions`. The products are not divided by sqrt(d), as in all code that has
+them. Where MViTv2 pools two keys into one, its position is that of the second: 1, 3, 5, ...
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def decomposed(
     row_table: ArrayLike,
     column_table: ArrayLike,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
     Raises:
         ValueError: If positions are fractions, or not (t, 2) and (s, 2).
@@ -71,7 +71,7 @@ def resize_offsets(table: Tensor, size: int) -> Tensor:
 
 
 class Decomposed(nn.Module):
-    """Score queries against learned vectors of the offsets in rows and in columns.
+    """Add products of queries with learned vectors of the offsets in rows and in columns.
 
     `row_table` (2H-1, dim) and `column_table` (2W-1, dim) are learned and start at zero, as in SAM.
 
@@ -107,7 +107,7 @@ class Decomposed(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers (t, 2) or (b, t, 2), without a default; with t = s, `key_positions`
         default to `positions`.
@@ -131,7 +131,7 @@ class Decomposed(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention."""
         m, n = self._positions(q, k, positions, key_positions)
         # the kernels of FlexAttention read no strides
         m = m.expand(len(q), -1, -1).contiguous()

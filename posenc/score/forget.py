@@ -1,4 +1,4 @@
-"""Forget: lower each logit by what the tokens since the key have made the head forget.
+"""Forget: add to each logit the log forget gates of the tokens after the key, up to the query.
 
 Paper: Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate",
        https://arxiv.org/abs/2503.02130, sec. 3.
@@ -11,12 +11,12 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
     F(x)          = sum of ln sigmoid(f(l)) over the tokens l at positions <= x
     s(q, k, m, n) = F(m) - F(n), the sum over the tokens after the key up to the query
 
-so with one gate for all tokens it is causal ALiBi of slope -ln sigmoid(f), and a token that shuts
-its gate hides all before it. A key ahead of the query scores 0: causal attention is meant. F grows
-with the text, so it is of float64. Tokens that `mask` hides forget nothing: this matters between
-tokens that are seen, as in packed documents whose positions restart, not at either end.
+so with one gate for all tokens it is causal ALiBi of slope -ln sigmoid(f), and a token whose gate
+is 0 hides all before it. Nothing is added for a key ahead of the query: causal attention is meant.
+F grows with the text, so it is of float64. Tokens that `mask` hides forget nothing: this matters
+between tokens that are visible, as in packed documents whose positions restart, not at either end.
 
-The paper reads the gates from the tokens x, not from the keys: pass x W + b as `gates`. Its code
+The paper computes the gates from the tokens x, not from the keys: pass x W + b as `gates`. Its code
 starts the bias at 0, x-transformers at 5.
 """
 
@@ -38,7 +38,7 @@ def forget(
     gates: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
 
     Raises:
         ValueError: If positions are not (t,) and (s,).
@@ -61,10 +61,10 @@ def forget(
 
 
 class Forget(nn.Module):
-    """Score each key by the forget gates of the tokens after it, up to the query.
+    """Add the log forget gates of the tokens after each key, up to the query.
 
-    `weight` (heads, dim) and `bias` (heads,) read the gates from the keys; of grouped heads, each
-    query head reads its own from their key/value head. `weight` starts normal with standard
+    `weight` (heads, dim) and `bias` (heads,) give the gates from the keys; of grouped heads, each
+    query head computes its own from their key/value head. `weight` starts normal with standard
     deviation 0.02, `bias` at `initial`. Where each call is given `gates`, delete both.
 
     Args:
@@ -98,11 +98,11 @@ class Forget(nn.Module):
         gates: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
         0 .. t-1; with t = s, `key_positions` default to `positions`. `gates` (b, h, s) are logits
-        in place of those read. `mask` (b, h, t, s), or less, is true where a query may look.
+        in place of those computed. `mask` (b, h, t, s), or less, is true where a key is visible.
         """
         sums_q, sums_k = self._sums(q, k, positions, key_positions, gates, mask)
         # the difference is positive where a key lies ahead
@@ -118,7 +118,7 @@ class Forget(nn.Module):
         gates: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention.
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention.
 
         `mask` must have one row for all queries.
         """
@@ -138,7 +138,7 @@ class Forget(nn.Module):
         return _modify
 
     def gates(self, k: Tensor) -> Tensor:
-        """Return the logits of the gates (b, h, s), as read from the keys `k` (b, g, s, d)."""
+        """Return the logits of the gates (b, h, s), as computed from the keys `k` (b, g, s, d)."""
         k = k.repeat_interleave(len(self.weight) // k.shape[1], dim=1)  # (b, h, s, d)
         logits = torch.einsum("bhsd,hd->bhs", k, self.weight.to(k))
         return logits + self.bias.to(k)[:, None]  # (b, h, s)
@@ -198,7 +198,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, in float64."""
     b, _, t, _ = q.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"forget: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,4 +1,4 @@
-"""Gated: add T5's learned number for the bucket of the offset, times a gate that the query opens.
+"""Gated: add T5's bias for the bucket of the offset, times a gate computed from the query.
 
 Paper: Chen et al., 2022, "WavLM: Large-Scale Self-Supervised Pre-Training for Full Stack Speech
        Processing", https://arxiv.org/abs/2110.13900, sec. III-A; gates of Chi et al., 2022 (XLM-E)
@@ -15,9 +15,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r buc
     growth     = ln(distance/exact) / ln(max_distance/exact),  distance = |n - m|
     exact      = floor(r/4),  shared = r/2 - exact; keys ahead have their bucket plus r/2
 
-so what a head reads makes distance count up to twice as much, at scale 1. The paper reads gates
+so a query's content makes the bias count up to twice as much, at scale 1. The paper computes gates
 from the query; its code and transformers from the layer's input x, cut into heads: give it as
-`states`. Their map has 8 outputs, summed by fours. The score is not divided by sqrt(d).
+`states`. Their map has 8 outputs, summed by fours. What is added is not divided by sqrt(d).
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def gated(
     max_distance: int = 800,
     states: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d), or `states`, for `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q`, or `states`, (h, t, d).
 
     Raises:
         ValueError: If r is odd or below 4, or `max_distance` within the exact buckets.
@@ -66,7 +66,7 @@ def gated(
 
 
 class Gated(nn.Module):
-    """Score the offset to each key by a learned table, as much as the query's gates let through.
+    """Add a learned number for the bucket of the offset, times the query's gates.
 
     `weight` (buckets, heads) and `bias` (2,) start at 0, `gate` (dim, 2) normal with standard
     deviation 0.02, `scale` (heads,) at 1, so that all factors start near 1.75.
@@ -84,7 +84,7 @@ class Gated(nn.Module):
 
     Examples:
         >>> encoding = Gated(dim=8, heads=1)
-        >>> encoding.weight.data[:] = 1.0  # so that the score is the gates' factor
+        >>> encoding.weight.data[:] = 1.0  # so that the gates' factor is added
         >>> q, k = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8)
         >>> encoding(q, k, torch.tensor([2]), torch.arange(3)).tolist()
         [[[[1.75, 1.75, 1.75]]]]
@@ -112,7 +112,7 @@ class Gated(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are numbers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1; with
         t = s, `key_positions` default to `positions`. `states` (b, h, t, d) replace q.
@@ -132,7 +132,7 @@ class Gated(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention."""
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
         factor = self.factor(q, states)
@@ -193,7 +193,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"gated: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,20 +1,20 @@
-"""Music Transformer: add to each logit the query's match with a vector of the distance, by skewing.
+"""Music Transformer: add to each logit the query's product with a vector learned for the distance.
 
 Paper: Huang et al., 2019, "Music Transformer", https://arxiv.org/abs/1809.04281, sec. 3.4.
 Used:  Music Transformer, tensor2tensor's "relative v2" attention; Transformer-XL, XLNet shift alike
-Cost:  one table (r, d) a head to learn; (b, h, t, r) products a call, slid into place, no (t, s, d)
+Cost:  one table (r, d) a head to learn; (b, h, t, r) products a call, skewed, no tensor (t, s, d)
 
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows, w columns
 
     row(m, n)     = clip(n - m, 1 - r, 0) + r - 1          for a query at m and a key at n
     s(q, k, m, n) = q . weight[row(m, n)] / sqrt(d), and 0 where n > m
 
-Where queries stand at the last t of s keys, query i takes the product of key j from column
-j - i + t - 1: pad, reshape and slice (`skew`) do that without an index for each pair, as here by
-default. Other positions are looked up; the results are equal. Rows go from the far past to the
-query's own place, as in the paper and in Transformer-XL. Keys beyond the table take its furthest
-row, as with Shaw, which serves both sides; in tensor2tensor they score 0. For keys ahead both those
-codes leave products of the next query, which the mask must hide; here such keys score 0.
+Where queries are the last t of s tokens, query i takes the product of key j from column j - i + t -
+1: pad, reshape and slice (`skew`) do that without an index for each pair, as here by default. Other
+positions are looked up; the results are equal. Rows go from the furthest distance to 0, as in the
+paper and in Transformer-XL. Keys beyond the table take its furthest row, as with Shaw, which serves
+both sides; in tensor2tensor nothing is added for them. For keys ahead both those codes leave
+products of the next query, which the mask must hide; here nothing is added.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def music(
     key_positions: ArrayLike,
     weight: ArrayLike,
 ) -> np.ndarray:
-    """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
     `weight` is (h, r, d), or (r, d) where all heads share it.
 
@@ -81,7 +81,7 @@ def skew(x: Tensor, keys: int) -> Tensor:
 
 
 class Music(nn.Module):
-    """Score queries against learned vectors of the distance to each key, a table a head.
+    """Add products of queries with learned vectors of the distance to each key, a table a head.
 
     `weight` (heads, length, dim) is learned. It starts normal with standard deviation dim^(-1/2),
     as in tensor2tensor.
@@ -116,7 +116,7 @@ class Music(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
         with t = s, `key_positions` default to `positions`.
@@ -125,7 +125,7 @@ class Music(nn.Module):
         m, n = _positions(q, s, positions, key_positions)
         products = self._products(q, k)
         if positions is None:
-            # the tokens stand in order: a column for each offset slides into place
+            # positions in order: columns, one for each offset, are skewed
             offset = torch.arange(1 - s, 1, device=q.device)  # (s,)
             scores = skew(products[..., self._row(offset)], s)
         else:
@@ -140,7 +140,7 @@ class Music(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention."""
         m, n = _positions(q, k.shape[-2], positions, key_positions)
         products = self._products(q, k)
 
@@ -156,7 +156,7 @@ class Music(nn.Module):
         return offset.clip(1 - self.length, 0) + self.length - 1
 
     def _products(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the scores of each query for every row of the table."""
+        """Return the products of each query with every row of the table."""
         d = q.shape[-1]
         # k's content is unused, so a wrong width would go unnoticed
         if k.shape[-1] != d or not q.is_floating_point():
@@ -174,7 +174,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"music: positions must be given for {t} queries and {s} keys, got None; "

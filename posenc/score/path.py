@@ -1,4 +1,4 @@
-"""PaTH: on its way to the query, let each key be reflected by every token that it passes.
+"""PaTH: transform each key by a Householder matrix of every token after it, up to the query.
 
 Paper: Yang et al., 2025, "PaTH Attention: Position Encoding via Accumulating Householder
        Transformations", https://arxiv.org/abs/2505.16381, sec. 2-3.
@@ -11,13 +11,14 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
     s(q, k, m, n) = (q_m^T H_z .. H_a k_n - q_m . k_n) / sqrt(d)   for a query at m, a key at n
 
 where a .. z are the tokens with n < position <= m, in order. A token with beta 0 changes nothing,
-one with beta 2 mirrors. Two mirrors make a rotation: if tokens take two of them by turns, every
-second token turns keys as RoPE does. A key ahead of the query scores 0: attention is meant to be
-causal, with its own scale. Tokens that `mask` hides do not act, which counts where they lie between
-tokens that are seen, as in packed documents whose positions restart; not in padding.
+one with beta 2 reflects. Two reflections make a rotation: if tokens alternate between two of them,
+every second token rotates keys as RoPE does. Nothing is added for a key ahead of the query:
+attention is meant to be causal, with its own scale. Tokens that `mask` hides do not act, which
+counts where they lie between tokens that are visible, as in packed documents whose positions
+restart; not in padding.
 
-There is no loop: what each token takes from the query on its way back, X, solves the triangular
-system X (I + tril(beta W W^T, -1)) = Q W^T, and the score is -X beta W K^T / sqrt(d). There is no
+There is no loop: X, what each token between takes from the query, solves the triangular system X (I
++ tril(beta W W^T, -1)) = Q W^T, and what is added is -X beta W K^T / sqrt(d). There is no
 score_mod: FlexAttention shows one pair at a time, and a product runs over all tokens between.
 """
 
@@ -39,7 +40,7 @@ def path(
     beta: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
 
     Raises:
         ValueError: If positions are not (t,) and (s,).
@@ -78,11 +79,11 @@ def _for_heads(x: ArrayLike, heads: int) -> np.ndarray:
 
 
 class PaTH(nn.Module):
-    """Score each key by what the tokens between it and the query make of it.
+    """Add what the Householder matrices of the tokens between change of each product q . k.
 
-    Read from the keys are w = `weight` k and beta = 2 sigmoid(`gate` . k + `bias`). `weight`
+    Computed from the keys are w = `weight` k and beta = 2 sigmoid(`gate` . k + `bias`). `weight`
     (dim, dim) starts normal with standard deviation 1/sqrt(dim), `gate` (dim,) and `bias` (1,) at
-    zero, so that beta starts at 1. The paper reads w and beta from the tokens: pass such to each
+    zero, so that beta starts at 1. The paper computes w and beta from the tokens: pass such to each
     call, and delete the three.
 
     Args:
@@ -94,7 +95,7 @@ class PaTH(nn.Module):
 
     Examples:
         >>> x, beta = torch.ones(1, 1, 3, 1), torch.tensor([[[2.0, 0.0, 2.0]]])
-        >>> 1 + PaTH(1)(x, x, w=x, beta=beta)[0, 0]  # the first token mirrors, and the third
+        >>> 1 + PaTH(1)(x, x, w=x, beta=beta)[0, 0]  # the first token reflects, and the third
         tensor([[ 1.,  1.,  1.],
                 [ 1.,  1.,  1.],
                 [-1., -1.,  1.]])
@@ -116,11 +117,11 @@ class PaTH(nn.Module):
         beta: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
         0 .. t-1; with t = s, `key_positions` default to `positions`. `w` (b, h or g, s, d) and
-        `beta` (b, h or g, s) replace what is read. `mask`, true where a query may look, is
+        `beta` (b, h or g, s) replace what is computed. `mask`, true where a key is visible, is
         broadcast to (b, h, t, s); where queries differ, each solves a system of its own.
         """
         if not q.is_floating_point():
@@ -144,11 +145,11 @@ class PaTH(nn.Module):
         return (-lost / q.shape[3] ** 0.5).to(q)  # (b, h, t, s)
 
     def directions(self, k: Tensor) -> Tensor:
-        """Return w (b, g, s, d), of any length, as read from the keys `k` (b, g, s, d)."""
+        """Return w (b, g, s, d), of any norm, as computed from the keys `k` (b, g, s, d)."""
         return k @ self.weight.to(k).T  # (b, g, s, d)
 
     def strengths(self, k: Tensor) -> Tensor:
-        """Return beta (b, g, s), from 0 to 2, as read from the keys `k` (b, g, s, d)."""
+        """Return beta (b, g, s), from 0 to 2, as computed from the keys `k` (b, g, s, d)."""
         logits = k @ self.gate.to(k) + self.bias.to(k)
         return 2 * logits.sigmoid()  # (b, g, s)
 
@@ -180,7 +181,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to compare."""
     t = q.shape[2]
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"path: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,4 +1,4 @@
-"""Profiles: let each query mix a few learned curves over the distance, and score keys by the mix.
+"""Profiles: add to each logit a bias by distance, mixed by the query from a few learned curves.
 
 Paper: Thinking Machines Lab, 2026, "Inkling",
        https://huggingface.co/docs/transformers/model_doc/inkling, `InklingRelativeLogits`.
@@ -11,11 +11,11 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r ran
     s(q, k, m, n) = sum_i state(m)_i bank[i, m - n]    where 0 <= m - n < e, and 0 elsewhere
 
 so a head has as many curves as its queries have states, and all of them lie in the r-dimensional
-space of the bank. Beyond the extent, and for a key ahead, nothing is added: far words are known by
-content alone. It is Shaw's table of rank r, shared by heads, and blind to the future.
+space of the bank. Beyond the extent, and for a key ahead, nothing is added: distant tokens get the
+logit of their content alone. It is Shaw's table of rank r, shared by heads, and for the past only.
 
-Inkling reads the states from the hidden state, x R^T: pass such as `states` (b, h, t, r), and
-delete `weight`. Its scores are not divided by sqrt(d), and its sliding layers have extent and
+Inkling computes the states from the hidden state, x R^T: pass such as `states` (b, h, t, r), and
+delete `weight`. What it adds is not divided by sqrt(d), and its sliding layers have extent and
 window alike. x-transformers adds a bias to R, which here would go into `states`.
 """
 
@@ -36,9 +36,9 @@ def profiles(
     bank: ArrayLike | None = None,
     states: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
-    `weight` is (h, r, d) and `bank` (r, e); `states` (h, t, r) replace what `weight` reads.
+    `weight` is (h, r, d) and `bank` (r, e); `states` (h, t, r) replace what `weight` computes.
 
     Raises:
         ValueError: If positions are fractions, or not (t,) and (s,).
@@ -55,14 +55,14 @@ def profiles(
     if states is None:
         states = np.einsum("htd,hrd->htr", q, np.asarray(weight, np.float64))
     near = (distance >= 0) & (distance < bank.shape[1])  # (t, s)
-    # any number of the bank will do where the score is 0
+    # any number of the bank will do where nothing is added
     curve = bank[:, np.where(near, distance, 0).astype(int)]  # (r, t, s)
     scores = np.einsum("htr,rts->hts", np.asarray(states, np.float64), curve)
     return np.where(near, scores, 0)  # (h, t, s)
 
 
 class Profiles(nn.Module):
-    """Score each key by its distance, on a curve that the query mixes from a bank.
+    """Add to each logit a number for the distance, from a curve that the query mixes from a bank.
 
     Learned are `weight` (heads, rank, dim), which starts normal with standard deviation
     dim^(-1/2), and `bank` (rank, extent), which starts with 0.02: first curves are nearly flat.
@@ -71,7 +71,7 @@ class Profiles(nn.Module):
         dim: Width d of a head.
         heads: Number of query heads h, each with its own states of one bank.
         rank: Curves r in the bank; Inkling has 16.
-        extent: Distances 0 .. extent - 1 that have a score; Inkling has 1,024.
+        extent: Distances 0 .. extent - 1 that have a number; Inkling has 1,024.
 
     Raises:
         ValueError: In a call, if omitted positions have no default.
@@ -80,7 +80,7 @@ class Profiles(nn.Module):
 
     Examples:
         >>> encoding = Profiles(dim=2, heads=1, rank=2, extent=3)
-        >>> encoding.weight.data[0] = torch.eye(2)  # a state is what the query says
+        >>> encoding.weight.data[0] = torch.eye(2)  # a state is the query itself
         >>> encoding.bank.data = torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.0, 5.0]])
         >>> q = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])[None, None]
         >>> k, positions = torch.zeros(1, 1, 5, 2), torch.arange(5)
@@ -101,11 +101,11 @@ class Profiles(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
         with t = s, `key_positions` default to `positions`. `states` (b, h, t, r) replace those
-        read.
+        computed.
         """
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
@@ -132,7 +132,7 @@ class Profiles(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention."""
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
         curves = self.curves(q, states)
@@ -162,7 +162,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"profiles: positions must be given for {t} queries and {s} keys, got None; "

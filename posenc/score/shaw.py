@@ -1,4 +1,4 @@
-"""Shaw: add to each logit the match of the query with a vector learned for the clipped offset.
+"""Shaw: add to each logit the query's product with a vector learned for the clipped offset.
 
 Paper: Shaw et al., 2018, "Self-Attention with Relative Position Representations",
        https://arxiv.org/abs/1803.02155, eq. 3-4, sec. 3.2.
@@ -14,8 +14,8 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c cli
 so keys at least c away on one side share a vector. The offset is key minus query: row 0 is the far
 past. One table serves all heads, as in tensor2tensor and the paper's big model (c = 8); its base
 model (c = 16) has one table for each head. wav2vec2-BERT has no value table, clips the past at 64
-and the future at 8, and lets queries stand at 0 .. t-1 where there are more keys. One `clip` serves
-both sides here.
+and the future at 8, and gives queries positions 0 .. t-1 where there are more keys. One `clip`
+serves both sides here.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def shaw(
     key_positions: ArrayLike,
     key_table: ArrayLike,
 ) -> np.ndarray:
-    """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
     `key_table` is (2c+1, d), or (h, 2c+1, d) where each head has its own. Of `k` only the count s
     is used.
@@ -75,11 +75,11 @@ def shaw_values(
 
 
 class Shaw(nn.Module):
-    """Score queries against vectors learned for offsets, and sum such vectors for the output.
+    """Add products of queries with vectors learned for offsets, and such vectors to the output.
 
     `key_table` and, with `on_values`, `value_table` (2 clip + 1, dim) are learned. They start
-    normal with standard deviation dim^(-1/2). A table (heads, 2 clip + 1, dim) put in the place of
-    one gives each head its own. In the paper's ablation scores alone do as well as both.
+    normal with standard deviation dim^(-1/2). A table (heads, 2 clip + 1, dim) in place of one
+    gives each head its own. In the paper's ablation `key_table` alone does as well as both.
 
     Args:
         dim: Width d of a head.
@@ -93,7 +93,7 @@ class Shaw(nn.Module):
 
     Examples:
         >>> encoding = Shaw(dim=1, clip=2)
-        >>> encoding.key_table.data[:, 0] = torch.arange(-2.0, 3)  # so that the score is the offset
+        >>> encoding.key_table.data[:, 0] = torch.arange(-2.0, 3)  # so that the offset is added
         >>> q, k = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 5, 1)  # a query after a cache of keys
         >>> encoding(q, k, torch.tensor([4]), torch.arange(5)).flatten().tolist()
         [-2.0, -2.0, -2.0, -1.0, 0.0]
@@ -116,7 +116,7 @@ class Shaw(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
         with t = s, `key_positions` default to `positions`.
@@ -154,7 +154,7 @@ class Shaw(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same in FlexAttention."""
         m, n = _positions(q, k.shape[-2], positions, key_positions)
         products = self._products(q, k)
 
@@ -169,7 +169,7 @@ class Shaw(nn.Module):
         return (n - m).clip(-self.clip, self.clip) + self.clip
 
     def _products(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the scores of each query for every row of the table."""
+        """Return the products of each query with every row of the table."""
         d = q.shape[-1]
         # k's content is unused, so a wrong width would go unnoticed
         if k.shape[-1] != d or not q.is_floating_point():
@@ -199,7 +199,7 @@ def _positions(
     """Return the positions of the queries of `x` (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = x.shape
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"shaw: positions must be given for {t} queries and {s} keys, got None; "

@@ -1,4 +1,4 @@
-"""Transformer-XL: add to each logit the query's match with the sinusoid of the offset, and a bias.
+"""Transformer-XL: add to each logit products of the query with the offset's sinusoid, and a bias.
 
 Paper: Dai et al., 2019, "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context",
        https://arxiv.org/abs/1901.02860, sec. 3.3.
@@ -16,8 +16,8 @@ so moving all tokens by one offset changes nothing. Nothing is shifted, and no R
     for_cos      = a_sin sin(m theta) + a_cos cos(m theta)
     for_sin      = a_cos sin(m theta) - a_sin cos(m theta)
 
-for any positions, whole or not. Sines stand before cosines, as in the authors' code and XLNet;
-Conformers alternate them, so there the columns of `weight` stand in another order.
+for any positions, whole or not. Sines come before cosines, as in the authors' code and XLNet;
+Conformers alternate them, so there the columns of `weight` have another order.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def transformer_xl(
     weight: ArrayLike,
     base: float = 10_000.0,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+    """Return, in float64, what is added to the logits (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
 
     Raises:
         ValueError: If `base` is not positive and finite.
@@ -58,7 +58,7 @@ def transformer_xl(
 
 
 class TransformerXL(nn.Module):
-    """Score queries against the sinusoid of the offset, and keys against a learned bias.
+    """Add products of queries with the sinusoid of the offset, and of keys with a learned bias.
 
     `u` and `v` (heads, dim) and `weight` (heads, dim, width) start normal with standard deviation
     0.02. The authors call them r_w_bias, r_r_bias and `r_net.weight.unflatten(0, (heads, dim))`.
@@ -66,7 +66,7 @@ class TransformerXL(nn.Module):
     Args:
         dim: Width d of a head.
         heads: Number of heads h.
-        base: Sets the slowest wavelength of the sinusoid, 2 pi base^(1 - 2/width) positions.
+        base: Sets the longest wavelength of the sinusoid, 2 pi base^(1 - 2/width) positions.
         width: Width w of the sinusoid, even; by default that of the model, dim x heads.
 
     Raises:
@@ -101,7 +101,7 @@ class TransformerXL(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Tensor:
-        """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
+        """Return what is added to the logits (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are numbers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1; with
         t = s, `key_positions` default to `positions`.
@@ -148,7 +148,7 @@ def _positions(
     """Return the positions of the queries (b, h, t, d) and of `s` keys, for heads and channels."""
     t = q.shape[2]
     if positions is None:
-        # a lone token is a new one behind a cache, and does not stand at 0
+        # a lone token is a new one behind a cache, and its position is not 0
         if t != s or t == 1 or key_positions is not None:
             raise ValueError(
                 f"transformer_xl: positions must be given for {t} queries and {s} keys, got None; "

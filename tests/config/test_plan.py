@@ -210,12 +210,12 @@ def test_of_a_slice_that_starts_later_all_channels_turn(model_type):
     starts = {layer.slice.start for layer in turning(model)}
     assert starts
     assert min(starts) > 0
-    assert not [warning for warning in model.warnings if "channels turn" in warning]
+    assert not [warning for warning in model.warnings if "channels rotate" in warning]
 
 
 def test_a_part_of_the_channels_that_turns_is_counted():
     model = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
-    assert "24 of 96 channels turn in full_attention" in model.warnings
+    assert "24 of 96 channels rotate in full_attention" in model.warnings
 
 
 @pytest.mark.parametrize(
@@ -293,8 +293,8 @@ def test_it_refuses_in_words(config, message, capsys):
             {"rope_scaling": {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192}},
             "factor 8 times 8,192 is 65,536, max_position_embeddings is 131,072",
         ),
-        ({"partial_rotary_factor": 0.5}, "64 of 128 channels turn in full_attention"),
-        ({}, "25 of 64 pairs never turn once within the length of 131,072 in full_attention"),
+        ({"partial_rotary_factor": 0.5}, "64 of 128 channels rotate in full_attention"),
+        ({}, "25 of 64 pairs complete no rotation within the length of 131,072 in full_attention"),
     ],
 )
 def test_it_warns_of(change, warning):
@@ -362,7 +362,11 @@ def test_inkling_mixes_curves_as_long_as_its_window_and_longer_ones_where_it_has
 
 @pytest.mark.parametrize(
     ("name", "order", "first"),
-    [("qwen2_vl_vision", "rows first", 0), ("sam3_vit_model", "columns first", 1), ("kimi_k25_vision", "by turns", 1)],
+    [
+        ("qwen2_vl_vision", "rows first", 0),
+        ("sam3_vit_model", "columns first", 1),
+        ("kimi_k25_vision", "alternating", 1),
+    ],
 )
 def test_towers_for_pictures_turn_by_rows_and_columns(name, order, first):
     layer = plan({"model_type": name, "rope_theta": 100.0}).layers[0]
@@ -379,9 +383,7 @@ def test_qwen_2_5_sees_windows_but_in_four_layers_of_its_tower():
 
 @pytest.mark.parametrize("key", ["rope_thet", "rope_scalling", "RopeTheta"])
 def test_a_misspelled_key_at_the_top_is_refused(key):
-    with pytest.raises(
-        ValueError, match=rf"plan: config must be spelled in known words, got {key}; did you mean rope_"
-    ):
+    with pytest.raises(ValueError, match=rf"plan: config must be of known keys, got {key}; did you mean rope_"):
         plan({"model_type": "llama", key: 1e6})
 
 

@@ -39,7 +39,9 @@ def test_every_file_of_a_door_can_be_copied():
 
 def test_a_file_says_what_it_is_and_needs():
     rope, config = FILES["rotate/rope"], FILES["models/from_config"]
-    assert rope.summary == "RoPE: turn each pair of channels of queries and keys by an angle that grows with position."
+    assert (
+        rope.summary == "RoPE: rotate each pair of channels of queries and keys by an angle proportional to position."
+    )
     assert (rope.libraries, rope.needs) == (["numpy", "torch"], [])
     assert (config.libraries, config.needs) == (["numpy"], ["frequencies"])
     assert {*FILES["attention"].libraries} == {"torch"}

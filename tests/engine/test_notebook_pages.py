@@ -1,6 +1,7 @@
 """A page that is a notebook is run, checked, updated and shown like any other."""
 
 import json
+import re
 
 import nbformat
 import pytest

@@ -101,7 +101,8 @@ def test_a_checked_number_is_marked_and_its_comment_gone_and_a_given_number_is_p
 
 def test_a_number_leads_to_the_last_block_before_it_that_gives_its_value(render):
     blocks = [block("n = 1"), block("n = n + 1", "fold"), block("m = 3")]
-    page = render(f"{blocks[0]}{blocks[1]}Here 2<!-- = n -->, then 3<!-- = m -->, and 4<!-- = 2 + 2 -->.\n\n{blocks[2]}")
+    numbers = "Here 2<!-- = n -->, then 3<!-- = m -->, and 4<!-- = 2 + 2 -->.\n\n"
+    page = render(f"{blocks[0]}{blocks[1]}{numbers}{blocks[2]}")
     homes = dict(re.findall(r'data-expression="(\w)" data-code="(code-\d)"', page))
     assert homes == {"n": "code-2", "m": "code-3"}
     assert re.search(r'<details class="fold"[^>]* id="code-2"', page)

@@ -61,7 +61,7 @@ def test_it_has_second_gradients(layout):
 
 
 def test_blocks_are_for_a_cpu(monkeypatch):
-    monkeypatch.setattr(file, "_Turned", None)
+    monkeypatch.setattr(file, "_Rotated", None)
     q = content().to("meta")
     assert turned(RoPE(64), q).shape == q.shape
     with pytest.raises(AttributeError):

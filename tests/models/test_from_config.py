@@ -443,7 +443,7 @@ def test_a_model_that_states_no_base_is_refused_until_it_states_it(config):
 
 TWO_LEVELS = {"vlm_config": {"text_config": PLAIN_LLAMA, "vision_config": {"hidden_size": 8}}}
 PROBLEMS = {
-    "of layers that rotate, got {}; there is nothing to turn": [
+    "of layers that rotate, got {}; there is nothing to rotate": [
         (PLAIN_LLAMA | {"position_embedding_type": "nope"}, "position_embedding_type = 'nope'"),  # Granite 4
         (PLAIN_LLAMA | {"position_embedding_type": None}, "position_embedding_type = None"),
         # Wav2Vec2-Conformer
@@ -459,7 +459,7 @@ PROBLEMS = {
         ({"layer_rope_theta": [1e4, 1e6]}, "['layer_rope_theta']"),
         ({"partial_rotary_factors": [1.0, 0.5]}, "['partial_rotary_factors']"),
     ],
-    "spelled in known words, got {}?": [
+    "of known keys, got {}?": [
         ({"ropeTheta": 1}, "ropeTheta; did you mean rope_theta"),
         ({"rope_scalling": 1}, "rope_scalling; did you mean rope_scaling"),
         ({"max_position_embedding": 1}, "max_position_embedding; did you mean max_position_embeddings"),
@@ -468,11 +468,11 @@ PROBLEMS = {
         ({"rope_scaling": YARN | {"beta_fas": 1}}, "beta_fas; did you mean beta_fast"),
         ({"rope_parameters": YARN | {"beta_fas": 1}}, "beta_fas; did you mean beta_fast"),
     ],
-    "spelled in known words, got {}; what it would do is not known": [
+    "of known keys, got {}; what it would do is not known": [
         ({"rope_scaling": YARN | {"base": 8}}, "base"),
         ({"rope_parameters": YARN | {"mixed_b": 8}}, "mixed_b"),
     ],
-    "in the words of transformers, got {} word; posenc.plan reads other formats": [
+    "in the keys of transformers, got {} key; posenc.plan reads other formats": [
         *(({"rope_theta": 5e5, key: 40}, f"{key}, {whose}") for key, whose in file.FOREIGN.items()),
         ({"dim": 4096, "n_heads": 32, "rope_theta": 5e5, "use_scaled_rope": True}, "use_scaled_rope, Meta's"),
         ({"llama.block_count": 32, "llama.rope.freq_base": 5e5}, "llama.block_count, GGUF's"),
@@ -503,8 +503,8 @@ OUT_OF_RANGE = [
     ({"rope_theta": 1e4, "rope_scaling": {"factor": 2}}, 8, f"{ROPE_TYPE} None"),  # a factor without a type
     (PLAIN_LLAMA, 64, r"dim must be \{128\}, as config has it, got 64"),
     (LATENT, 192, r"dim must be \{64\}, as config has it, got 192"),
-    ({"rotary_dim": 64}, 32, "dim must be at least 64, which turn, got 32"),
-    ({"rotary_pct": 25}, 32, "dim must be at least 800, which turn, got 32"),
+    ({"rotary_dim": 64}, 32, "dim must be at least 64, which rotate, got 32"),
+    ({"rotary_pct": 25}, 32, "dim must be at least 800, which rotate, got 32"),
     *(({}, dim, f"dim must be even and at least 2, got {dim}") for dim in (7, 1, 0)),
     # transformers has no formula for an odd width of these types
     (FOUR | {"rope_type": "yarn", "rotary_dim": 25}, 100, "dim must be even and at least 2, got 25"),

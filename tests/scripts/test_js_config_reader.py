@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
 READ = Script("config/plan.js")
 READ.context.eval(f"const rules = {json.dumps(rules())}")
-OTHERS = "plan: config must be in the words of transformers, got those of "
+OTHERS = "plan: config must be in the keys of transformers, got those of "
 BOTH = "(() => { try { return plan(fields, rules) } catch (error) { return { refused: error.message } } })()"
 
 

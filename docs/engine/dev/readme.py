@@ -9,10 +9,10 @@ from dev import ROOT
 PATH = ROOT / "README.md"
 SITE = "https://posenc.github.io/posenc/gallery/"
 ENTERS = {
-    "add": "into the embedding",
-    "rotate": "into queries and keys",
-    "bias": "onto the logits, by offset",
-    "score": "onto the logits, by content",
+    "add": "added to the token embedding",
+    "rotate": "a rotation or scale of queries and keys",
+    "bias": "added to the logits, by offset",
+    "score": "added to the logits, by content and offset",
 }
 TABLE = re.compile(r"(?<=<!-- encodings: `make update` writes them -->\n).*?(?=<!-- /encodings -->)", re.S)
 
@@ -34,10 +34,10 @@ def row(encoding: posenc.Encoding) -> str:
 
 
 def table() -> str:
-    """Return the whole table, below a sentence that names the doors."""
-    doors = "; ".join(f"`{door}`: {place}" for door, place in ENTERS.items())
-    head = f"\nBy the door through which a position enters attention ({doors}).\n"
-    return "\n".join([head, "| Encoding | Door | What it does | Paper |", "|---|---|---|---|", *rows(), "", ""])
+    """Return the whole table, below a sentence that names the kinds."""
+    kinds = "; ".join(f"`{kind}`: {where}" for kind, where in ENTERS.items())
+    head = f"\nBy where position enters attention ({kinds}).\n"
+    return "\n".join([head, "| Encoding | Kind | What it does | Paper |", "|---|---|---|---|", *rows(), "", ""])
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ IMAGE = re.compile(
 )
 # What is no image: a page of this book, to be in place of something, by hand, in turn.
 PLAIN = re.compile(
-    r"\b(?:this|the next|each|a|every|its|our|of the|on the|these) pages?\b|\bin (?:its |their )?places? of\b|\bin place\b"
-    r"|\b(?:takes?|took) place\b|\bby hand\b|\bon the (?:one|other) hand\b|\bin turn\b|\bfor readers\b|\ba reader\b",
+    r"\b(?:this|the next|each|a|every|its|our|of the|on the|these) pages?\b|\bin (?:its |their )?places? of\b"
+    r"|\bin place\b|\b(?:takes?|took) place\b|\bby hand\b|\bon the (?:one|other) hand\b|\bin turn\b"
+    r"|\bfor readers\b|\ba reader\b",
     re.I,
 )
 

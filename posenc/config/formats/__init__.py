@@ -1,1 +1,1 @@
-"""Other programs' configurations, in the words of transformers."""
+"""Configurations of other programs, converted to the keys of transformers."""

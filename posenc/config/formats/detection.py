@@ -1,6 +1,6 @@
-"""Other programs' configurations in the words of transformers, told apart by keys of their own.
+"""Detect which program a configuration is of, and convert it to the keys of transformers.
 
-Known are those of FORMATS, and vLLM's words inside transformers' own. What a program's code assumes
+Known are those of FORMATS, and vLLM's keys inside transformers' own. What a program's code assumes
 and the file does not say is said in `warnings`; `layout` is set where the weights beside the file
 pair channels otherwise than those that transformers has of the same model.
 """
@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[Mapping[str, Any]], Conversion]] = {
 
 
 class Detection(NamedTuple):
-    """A configuration in the words of transformers, and what it was."""
+    """A configuration in the keys of transformers, and what it was."""
 
     format: str
     config: dict[str, Any]
@@ -66,21 +66,21 @@ class Detection(NamedTuple):
 
 
 def to_transformers(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration in the words of transformers; one that is in them stays as it is.
+    """Return a configuration in the keys of transformers; one that has them stays as it is.
 
     Raises:
         ValueError: If it is of another format that is not known.
-        ValueError: If it says what has no words in transformers.
+        ValueError: If it states what transformers has no key for.
     """
     return recognized(config).config
 
 
 def recognized(config: Mapping[str, Any]) -> Detection:
-    """Return a configuration in the words of transformers, its format and what it leaves open.
+    """Return a configuration in the keys of transformers, its format and what it leaves open.
 
     Raises:
         ValueError: If it is of another format that is not known.
-        ValueError: If it says what has no words in transformers.
+        ValueError: If it states what transformers has no key for.
     """
     name = format_of(config)
     if name is not None:
@@ -125,7 +125,7 @@ def merged(config: Mapping[str, Any], overrides: Mapping[str, Any] | str) -> dic
     result = dict(config)
     rope_keys = changes.keys() & {"rope_scaling", "rope_parameters"}
     if rope_keys:
-        # one takes the place of the other, and the base stays unless it is said anew
+        # one replaces the other, and the base stays unless it is stated again
         scaling = result.pop("rope_scaling", None) or {}
         parameters = result.pop("rope_parameters", None) or {}
         base = {**scaling, **parameters}.get("rope_theta", result.get("rope_theta"))
@@ -142,7 +142,7 @@ def merged(config: Mapping[str, Any], overrides: Mapping[str, Any] | str) -> dic
 
 
 def _without_vllm(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with vLLM's words of YaRN as the attention_factor that they make."""
+    """Return a configuration with vLLM's keys of YaRN as the attention_factor that they give."""
     fields = dict(config)
     for name in ("rope_scaling", "rope_parameters"):
         rope = dict(fields.get(name) or {})

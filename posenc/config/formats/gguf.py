@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file in the words of transformers.
+"""Convert the metadata of a GGUF file to the keys of transformers.
 
 Keys are those of gguf-py, `<architecture>.rope.freq_base` and so on. Frequencies that a file keeps
 as a tensor (rope_freqs.weight, rope_factors_long.weight) are not in its metadata.
@@ -114,7 +114,7 @@ def _architecture(config: Mapping[str, Any]) -> str:
 
 
 def _share(metadata: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what share of a head turns, where the metadata count the channels."""
+    """Return what share of a head rotates, where the metadata count the channels."""
     heads = fields.get("num_attention_heads")
     width = fields.get("head_dim")
     # some have a number of heads for each layer

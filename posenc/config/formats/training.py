@@ -1,4 +1,4 @@
-"""Training libraries' configurations in the words of transformers: those of Megatron and litgpt.
+"""Convert configurations of training libraries, Megatron and litgpt, to the keys of transformers.
 
 The functions return what those of vendors.py do.
 """

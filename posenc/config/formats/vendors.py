@@ -1,4 +1,4 @@
-"""Vendors' own configurations in the words of transformers: Meta, Mistral, DeepSeek, gpt-oss.
+"""Convert vendors' configurations, Meta, Mistral, DeepSeek, gpt-oss, to the keys of transformers.
 
 Each function returns the configuration, the layout where the weights beside the file pair channels
 otherwise than those that transformers has, and what its code assumes and the file does not say.
@@ -36,7 +36,7 @@ def meta(config: Mapping[str, Any]) -> Conversion:
     if "nope_layer_interval" in config or "moe_args" in config:
         return _llama_4(config, fields, warnings)
     if config.get("use_scaled_rope"):
-        # the file is a switch alone: models are told apart by their size
+        # the file is a switch alone: models are distinguished by their size
         is_small = (config["dim"], config["n_layers"]) in ((2048, 16), (3072, 28))
         factor = 32.0 if is_small else 8.0
         model = "Llama 3.2 of 1B and 3B" if is_small else "Llama 3.1"
@@ -49,7 +49,7 @@ def meta(config: Mapping[str, Any]) -> Conversion:
 
 
 def _llama_4(config: Mapping[str, Any], fields: dict[str, Any], warnings: list[str]) -> Conversion:
-    """Read what Llama 4 has beside what all have, which stands in `fields`."""
+    """Read what Llama 4 has beside what all have, which is in `fields`."""
     count = fields["num_hidden_layers"]
     # before a list is made of so many
     if count > MOST_LAYERS:

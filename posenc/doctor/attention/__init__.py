@@ -31,7 +31,7 @@ WEIGHT_CHECKS = (
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether the code can be called as an attention."""
+    """Return whether the code can be called as an attention."""
     attention = Attention(code.fresh())
     # Positions (t,) that broadcast against heads by mistake would fit if there were as many tokens as heads.
     t = OTHER_T if attention.heads == T else T
@@ -46,7 +46,7 @@ def accepts(code: Code) -> bool:
 
 
 def is_sound(code: Code) -> bool:
-    """Tell whether moving all tokens changes nothing: among several forms of tables, the one that fits."""
+    """Return whether moving all tokens changes nothing: among several forms of tables, the one that fits."""
     attention = Attention(code.fresh())
     result = attention.at(*attention.inputs())
     return causality.moved_difference(attention, result) < causality.ANGLE_TOLERANCE

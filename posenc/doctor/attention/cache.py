@@ -125,7 +125,7 @@ def _fault_of_one_step(record: AttentionRecord) -> tuple[str, str] | None:
 
 
 def _changes(history: Iterable[Tensor]) -> bool:
-    """Tell whether keys (or values) in the cache (t, b, h, d) change from call to call, counted from the first."""
+    """Return whether keys (or values) in the cache (t, b, h, d) change from call to call, counted from the first."""
     return any(relative_difference(new[: len(old)], old) > TOLERANCE for old, new in itertools.pairwise(history))
 
 

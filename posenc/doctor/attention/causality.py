@@ -69,7 +69,7 @@ def _visible_if(attention: Attention, causal: bool) -> Tensor:
 
 
 def _needs_mask_too(record: AttentionRecord) -> bool:
-    """Tell whether a module in training refuses `causal` alone, as torch's does: there it hints at a mask."""
+    """Return whether a module in training refuses `causal` alone, as torch's does: there it hints at a mask."""
     attention = record.attention.of(record.code.fresh())
     if attention.code.module is not None:
         attention.code.module.train()
@@ -125,7 +125,7 @@ def _fault_of_mask(visible: Tensor) -> Finding | None:
 
 
 def _declares_causal(record: AttentionRecord) -> bool:
-    """Tell whether the code, or the one attention that it calls, is causal by an attribute or its name."""
+    """Return whether the code, or the one attention that it calls, is causal by an attribute or its name."""
     captured = [*getattr(record.code.function, "captured", ())]
     for owner in (record.code.function, *(captured if len(captured) == 1 else ())):
         if getattr(owner, "is_causal", None) is True or getattr(owner, "causal", None) is True:
@@ -156,7 +156,7 @@ def order(record: AttentionRecord) -> Finding:
     if promise := promised_encoding(record):
         message = f"shuffled keys give the same, while names in the code promise {promise[1]}: the weights have none"
         return wrong(promise[0], message, difference)
-    hint = "; in a deep stack the causal mask alone tells order" if record.is_causal else ""
+    hint = "; in a deep stack the causal mask alone gives order" if record.is_causal else ""
     message = "shuffled keys give the same: position has to come from outside, by an added table or rotated q and k"
     return note(f"{message}{hint}", difference)
 

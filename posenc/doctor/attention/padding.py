@@ -77,12 +77,12 @@ class PaddedAttention:
         return relative_difference(self(form(self.visible)), self.attention.at(*self.inputs, mask=form(all_visible)))
 
     def hides_where_true(self, forms: list[MaskForm]) -> bool:
-        """Tell whether a mask hides the padding when it says that the real tokens are hidden."""
+        """Return whether a mask hides the padding when it says that the real tokens are hidden."""
         leaks = [attempt(self.leak, form(~self.visible)) for form in forms if form.meaning != "numbers to add"]
         return any(not failed and leak < TOLERANCE for leak, failed in leaks)
 
     def reads_as_booleans(self, form: MaskForm) -> bool:
-        """Tell whether the size of numbers to add does not matter."""
+        """Return whether the size of numbers to add does not matter."""
         # Where a mask is added to the logits, -1 hides nothing; as a boolean it is as true as the least number.
         mask = form(self.visible)
         return form.meaning == "numbers to add" and relative_difference(self(mask.sign()), self(mask)) < TOLERANCE
@@ -110,7 +110,7 @@ def padding(record: AttentionRecord) -> Finding:
         return _positions_of_padded(padded, hiding, leaks)
     leak = worst(*leaks.values())
     message = f"the mask is ignored, added as 1 and 0, or on another axis: masked keys change others by {leak:.2g}"
-    return wrong("mask-ignored", f"{message}. Fill the scores of masked keys with -inf before the softmax", leak)
+    return wrong("mask-ignored", f"{message}. Fill the logits of masked keys with -inf before the softmax", leak)
 
 
 def _positions_of_padded(padded: PaddedAttention, hiding: list[MaskForm], leaks: dict[MaskForm, float]) -> Finding:
@@ -171,7 +171,7 @@ def explain_padding(findings: list[Finding], record: AttentionRecord) -> list[Fi
         return findings
     others = [finding for finding in findings if finding not in moved]
     if any(finding.is_wrong for finding in others):
-        cause = not_checked("padding that is hidden changes the real tokens: repair the rest first, then ask again")
+        cause = not_checked("padding that is hidden changes the real tokens: repair the rest first, then run it again")
     elif promised_encoding(record):
         message = "padding that the mask hides changes the real tokens: the result depends on absolute positions"
         cause = wrong("absolute", f"{message}. Are queries and keys rotated alike?", moved[0].number)

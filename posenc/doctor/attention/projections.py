@@ -1,4 +1,4 @@
-"""Open an attention that takes embeddings: set its projections so that queries, keys and values are those asked for.
+"""Set the projections of an attention that takes embeddings, so that queries, keys and values are those of a check.
 
 Embeddings are one-hot, a channel for each token. Column n of the query projection is then the query of token n, and
 likewise for keys and values; the output projection passes the heads on. So every check of fn(q, k, v) applies.
@@ -272,7 +272,7 @@ def set_identities(code: Code) -> None:
 
 
 def passes_values_through(code: Code) -> bool:
-    """Tell whether values come out of a module that takes q, k, v (b, t, h * d)."""
+    """Return whether values come out of a module that takes q, k, v (b, t, h * d)."""
     # Values that are equal at all tokens come out unchanged by whatever weights.
     v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, TOKENS, -1)  # (b, h, t, d)
     zeros = torch.zeros_like(v)
@@ -286,7 +286,7 @@ def _with_heads_and_tokens_swapped(x: Tensor) -> Tensor:
 
 
 def _mixes_own_values_only(result: Tensor, v: Tensor) -> bool:
-    """Tell whether each head of the result is a sum of its own values, by whatever weights, and none is 0."""
+    """Return whether each head of the result is a sum of its own values, by whatever weights, and none is 0."""
     if not is_finite(result):
         return False
     # Least squares finds the weights, so neither a mask nor a bias has to be known.
@@ -306,7 +306,7 @@ def embeddings_by_role(code: Code, x: Tensor) -> dict[str, Tensor]:
 
 
 def projects(module: nn.Module | None) -> bool:
-    """Tell whether a module has layers that make queries, keys and values, by their names."""
+    """Return whether a module has layers that make queries, keys and values, by their names."""
     return module is not None and _make_queries_keys_values(_layers_named(module, NAMES))
 
 

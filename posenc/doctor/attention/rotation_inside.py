@@ -1,7 +1,7 @@
-"""Read the rotation inside an attention off its weights, and examine it as one that is passed alone.
+"""Measure the rotation inside an attention from its weights, and examine it as one that is passed alone.
 
 A query at position p is a unit vector a, the key at position 0 a unit vector b, and all other keys are 0, so that their
-logits are known. What the weights then tell of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
+logits are known. The weights then give, for the key at 0, a . R_p^T R_0 b, the rotation of queries. With keys b at
 all positions, the last query shows that of keys. A bias is there without a or without b too, and is subtracted.
 """
 
@@ -92,7 +92,7 @@ def _depends_on_position(matrices: Tensor) -> bool:
 
 
 def _grows_evenly(pairs: MeasuredPairs) -> bool:
-    """Tell whether angles grow by the same from each position to the next, unlike along the rows of a grid."""
+    """Return whether angles grow by the same from each position to the next, unlike along the rows of a grid."""
     if not pairs.pairs:
         return True
     expected = torch.arange(len(pairs.matrices))[:, None] * pairs.theta  # (t, r/2)
@@ -173,7 +173,7 @@ def _products(attention: Attention, dtype: torch.dtype, side: str, texts: int) -
 
 
 def _is_bilinear(attention: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
-    """Tell whether other vectors have the products that unit vectors predict: with norms or softplus they do not."""
+    """Return whether other vectors have the products that unit vectors predict: with norms or softplus they do not."""
     a, b = random(2, attention.dim, seed=17).to(dtype)
     a = a.expand(attention.heads, -1)  # (h, d)
     b = b[None]  # (1, d)

@@ -54,7 +54,7 @@ def values(record: AttentionRecord) -> Finding:
 
 
 def _rotates_back(attention: Attention) -> bool:
-    """Tell whether a value alone comes out by its offset: unchanged at offset 0, and alike from each position."""
+    """Return whether a value alone comes out by its offset: unchanged at offset 0, and alike from each position."""
     q, k, v = attention.inputs()
     value = v[:, :, :1]  # (b, g, 1, d)
     results = []
@@ -69,7 +69,7 @@ def _rotates_back(attention: Attention) -> bool:
 
 
 def _adds_by_position_of_key(attention: Attention) -> bool:
-    """Tell whether what is added to values depends on the position of the key, and not on that of the query."""
+    """Return whether what is added to values depends on the position of the key, and not on that of the query."""
     q, k, v = map(torch.zeros_like, attention.inputs())
     results = []
     for position in (5, 6):
@@ -233,7 +233,7 @@ def _changed_logits(attention: Attention, of_queries: bool) -> Tensor | None:
 
 
 def _sum_to_one(weights: Tensor) -> bool:
-    """Tell whether weights come of a softmax over keys: logits can be read off no others."""
+    """Return whether weights come of a softmax over keys: logits can be read off no others."""
     return bool((weights.sum(-1) - 1).abs().max() < SMALL)
 
 
@@ -297,7 +297,7 @@ def unused(record: AttentionRecord) -> Finding | None:
 
 
 def _is_read_on_one_side(gradient: Tensor) -> bool:
-    """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
+    """Return whether of a table of offsets from -n to n only 0 and those of one sign are read."""
     is_read = gradient.any(-1).flatten().tolist()
     rows = [*range(len(is_read))]
     read = [row for row in rows if is_read[row]]

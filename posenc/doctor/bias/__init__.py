@@ -25,7 +25,7 @@ CHECKS = {
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether the code can be called as a bias or as slopes."""
+    """Return whether the code can be called as a bias or as slopes."""
     if window.measure_boxes(code):
         return True
     bias = Bias(code)

@@ -71,7 +71,7 @@ def widen(record: BiasRecord) -> Finding | None:
         return None
     distances = Distances(record, behind, ahead, are_all, total, torch.equal(behind, ahead), runs(behind))
     findings = [finding for check in (_stretches, _sides, _rows, _end) if (finding := check(distances))]
-    findings.append(passed("each stretch of distances has a number of its own, and none is lost"))
+    findings.append(passed("each range of distances has a number of its own, and none is lost"))
     return min(findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
 
@@ -113,7 +113,7 @@ def _sides(distances: Distances) -> Finding | None:
     # A symmetric function of the distance, as by a network, is no table: it has no end, so that are_all is false.
     if has_lost_a_side and distances.are_all and (is_bidirectional or is_causal is False):
         sentence = "keys on one side have no numbers of their own"
-        return wrong("one-direction-lost", f"{sentence}, and the code says that both directions are told apart")
+        return wrong("one-direction-lost", f"{sentence}, and the code says that both directions are distinguished")
     if distances.is_symmetric:
         return note("keys ahead share the numbers of keys behind: right where the direction is hidden anyhow")
     return None

@@ -1,4 +1,4 @@
-"""Call a bias on the logits for its numbers, whatever tells it the tokens, and record them for the checks."""
+"""Call a bias on the logits for its numbers, whatever arguments give it the tokens, and record them."""
 
 from collections.abc import Callable, Iterable
 from itertools import product
@@ -146,7 +146,7 @@ class Bias:
         return "", SIZES[0]
 
     def _takes_content(self, form: str, t: int, s: int) -> bool:
-        """Tell whether content of a form gives numbers; scores have them added, or do not matter."""
+        """Return whether content of a form gives numbers; scores have them added, or do not matter."""
 
         def numbers_for(x: Tensor) -> Tensor:
             # Of a copy, since code may keep what it made, or write into its input.
@@ -290,12 +290,12 @@ def grid_of(numbers: Tensor) -> Grid | None:
 
 
 def has_shape(numbers: Any, t: int, s: int) -> bool:
-    """Tell whether the result is numbers (h, t, s)."""
+    """Return whether the result is numbers (h, t, s)."""
     return isinstance(numbers, Tensor) and numbers.shape[1:] == (t, s)
 
 
 def depends_on_content(bias: Bias) -> bool:
-    """Tell whether numbers for content are no bias of positions: content must not change what is added to scores."""
+    """Return whether numbers for content are no bias of positions: content must not change what is added to scores."""
     # Products of queries and keys change with the content; a bias takes the numbers of tokens from it.
     if bias.position_argument == "q":
         content = bias.content("heads", 6, 6)
@@ -341,7 +341,7 @@ def _bias_in(result: Any) -> Any:
 
 
 def _is_equal(result: Any, expected: Tensor, tolerance: float) -> bool:
-    """Tell whether numbers are equal, a NaN to a NaN: a bias of NaN is a bias."""
+    """Return whether numbers are equal, a NaN to a NaN: a bias of NaN is a bias."""
     if not isinstance(result, Tensor):
         return False
     result, expected = (torch.where(part.isnan(), 0.0, part) for part in (result, expected))

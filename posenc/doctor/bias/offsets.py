@@ -42,7 +42,7 @@ def offsets(record: BiasRecord) -> Finding:
 
 
 def _is_sound_with_heads_last(record: BiasRecord) -> bool:
-    """Tell whether numbers, or those of keys alone, depend on offsets once they are read with the heads last."""
+    """Return whether numbers, or those of keys alone, depend on offsets once they are read with the heads last."""
     # Numbers by key alone, as BLOOM's, may have been reshaped before they were repeated for each query.
     h, t, s = record.numbers.shape
     pairs = record.numbers.reshape(t, s, h).permute(2, 0, 1)  # (h, t, s)
@@ -67,8 +67,8 @@ def sign(record: BiasRecord) -> Finding:
         return passed("the further behind a key, the larger its penalty", largest)
     # A linear bias is ALiBi's: it must begin as a penalty, even where its slopes are learned.
     if not record.is_linear and _sign_is_learned(record):
-        return note("the further behind a key, the larger its number, by parameters that training can turn: learned")
-    sentence = f"the further behind a key, the larger its bonus (+{largest:.3g} a step): the sign is reversed"
+        return note("the further behind a key, the larger its number, by parameters that training can reverse: learned")
+    sentence = f"the further behind a key, the larger its bias (+{largest:.3g} a step): the sign is reversed"
     remedy = "Add slope * (key - query), which is negative for keys behind, or subtract slope * distance"
     return wrong("sign-reversed", f"{sentence}. {remedy}", largest)
 
@@ -78,7 +78,7 @@ def _never_falls(steps: Tensor) -> bool:
 
 
 def _sign_is_learned(record: BiasRecord) -> bool:
-    """Tell whether negating one of the parameters makes keys lose weight with distance in some head."""
+    """Return whether negating one of the parameters makes keys lose weight with distance in some head."""
     for name in record.code.learned_parameters:
         negated = record.code.fresh()
         negated.learned_parameters[name].neg_()

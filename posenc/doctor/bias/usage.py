@@ -46,7 +46,7 @@ def decoding(record: BiasRecord) -> Finding:
 
 
 def _are_equal_rows(record: BiasRecord, rows: Tensor, expected: Tensor) -> bool:
-    """Tell whether rows are equal; those of a bias up to a constant of each, which softmax cancels."""
+    """Return whether rows are equal; those of a bias up to a constant of each, which softmax cancels."""
     if record.bias.returns_ids:
         return torch.equal(rows, expected)
     rows, expected = (less_constant(part, part.amax(-1, True)) for part in (rows, expected))

@@ -45,7 +45,7 @@ def distinct(record: BiasRecord) -> Finding | None:
 
 
 def _depend_on_distance(numbers: Tensor, offsets: Tensor) -> bool:
-    """Tell whether offsets (n, 2) of one distance have one number (n, h), by one of the usual distances."""
+    """Return whether offsets (n, 2) of one distance have one number (n, h), by one of the usual distances."""
     down, along = offsets.abs().unbind(-1)  # (n,)
     for distance in (down + along, down**2 + along**2, torch.maximum(down, along)):
         of_distance = numbers.new_zeros(int(distance.max()) + 1, numbers.shape[1])
@@ -117,7 +117,7 @@ class BoxesRecord(NamedTuple):
     numbers: Tensor
 
     def differ(self, first: str, second: str) -> bool:
-        """Tell whether two words get different numbers from the first one."""
+        """Return whether two words get different numbers from the first one."""
         numbers = dict(zip(WORDS, self.numbers[:, 0].T, strict=True))
         return relative_difference(numbers[first], numbers[second]) > 1e-6
 
@@ -161,7 +161,7 @@ def axes(page: BoxesRecord) -> Finding:
         return wrong("axis-lost", f"offsets other than {changing[0]} ones are ignored: one axis of the boxes is lost")
     # As much to the right as up: their sum is 0, as the offset of a word to itself.
     if not page.differ("here", "up right"):
-        return wrong("axes-swapped", "a word to the right and up gets the number of offset 0: the axes are added up")
+        return wrong("axes-swapped", "a box to the right and up gets the number of offset 0: the axes are added up")
     # The same offset to the right and below: equal numbers come from one table for both.
     if page.differ(*AXES):
         return passed("both axes, each with numbers of its own")

@@ -1,6 +1,6 @@
 """Make the tables that a rotation takes as an argument: cos and sin, complex numbers or angles, in each usual form.
 
-Functions such as apply_rotary_pos_emb(q, k, cos, sin) turn by tables that are made elsewhere. The doctor makes these
+Functions such as apply_rotary_pos_emb(q, k, cos, sin) rotate by tables that are made elsewhere. The doctor makes these
 itself, base 10,000, and tries the forms that libraries use until one fits.
 """
 

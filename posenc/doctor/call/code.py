@@ -4,7 +4,7 @@
     positions, key_positions     of queries and keys, tensors of integers: (t,), else (1, t) or (b, t), or one an axis
     offset                       the position of the first token, a number
     length, key_length           how many queries and keys
-    cos and sin, angles, tables  what a rotation turns by, made by the doctor
+    cos and sin, angles, tables  what a rotation rotates by, made by the doctor
     dim, heads, causal, mask, dtype, cache
 
 A result that is no tensor (an array, a list) becomes one.
@@ -96,14 +96,14 @@ class Code:
         return {name: parameter for name, parameter in parameters if parameter.requires_grad}
 
     def takes(self, *wanted: str) -> bool:
-        """Tell whether there is a parameter for each role; tables carry positions."""
+        """Return whether there is a parameter for each role; tables carry positions."""
         available = {*self.roles}
         if self.call.table_form:
             available.add("positions")
         return {*wanted} <= available
 
     def needs(self, role: str) -> bool:
-        """Tell whether there is a parameter for the role, without a default."""
+        """Return whether there is a parameter for the role, without a default."""
         return role in self.roles and self.parameters[self.roles[role]].default is inspect.Parameter.empty
 
     def fresh(self, **sizes: int) -> "Code":

@@ -1,4 +1,4 @@
-"""Find out what unknown code is and how to call it: its kind, sizes, order of axes, form of positions and tables."""
+"""Identify unknown code and how to call it: its kind, sizes, order of axes, form of positions and tables."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Code that makes what a rotation turns by, and turns nothing itself: cos and sin, complex numbers, or plain angles.
+"""Code that computes the tables of a rotation and rotates nothing: cos and sin, complex numbers, or plain angles.
 
     LlamaRotaryEmbedding(config)(x, position_ids) -> cos, sin        precompute_freqs_cis(dim, length) -> complex
 
@@ -126,7 +126,7 @@ def rotation_by_tables(code: Code) -> RotationByTables | None:
 
 
 def returns_plain_angles(code: Code) -> bool:
-    """Tell whether what looks like a table holds plain angles, which grow with the position."""
+    """Return whether what looks like a table holds plain angles, which grow with the position."""
     rotation, _ = attempt(rotation_by_tables, code)
     return rotation is not None and rotation.table_layout.packed == "angles"
 
@@ -155,7 +155,7 @@ def _takes_positions(code: Code) -> bool:
 
 
 def takes_any_lengths(function: Any) -> bool:
-    """Tell whether a function takes any number of arguments, the lengths of the axes, and needs nothing else."""
+    """Return whether a function takes any number of arguments, the lengths of the axes, and needs nothing else."""
     signature, _ = attempt(inspect.signature, function)
     parameters = signature.parameters.values() if signature else ()
     needed = [parameter.kind for parameter in parameters if parameter.default is parameter.empty]

@@ -63,7 +63,7 @@ def _model_that_defines(name: str) -> str:
 
 
 def is_layer_of_transformers(function: Any) -> bool:
-    """Tell whether something is an attention layer of transformers, or the class of one."""
+    """Return whether something is an attention layer of transformers, or the class of one."""
     cls = function if isinstance(function, type) else type(function)
     is_attention = cls.__module__.startswith("transformers.models.") and "Attention" in cls.__name__
     if not is_attention or not issubclass(cls, nn.Module):

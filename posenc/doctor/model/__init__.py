@@ -16,7 +16,7 @@ from posenc.doctor.safe_call import attempt
 
 
 def is_meant(function: Any, kind: str | None) -> bool:
-    """Tell whether it is to be examined as a whole model, by default what embeds token ids and lets them meet."""
+    """Return whether it is to be examined as a whole model, by default what embeds token ids and lets them meet."""
     if kind is not None or not isinstance(function, nn.Module) or isinstance(function, nn.Embedding):
         return kind == "model"  # a table of positions may ask for ids, too, to count them
     embeds = any(isinstance(part, nn.Embedding) for part in function.modules())

@@ -47,7 +47,7 @@ def future(record: ModelRecord) -> Finding:
     # An encoder may see all tokens. What decodes with a cache may not: while it decodes, no later token exists.
     _, failed = attempt(_in_pieces, record, MIDDLE)
     if failed and float(changes.min()) > SAME:
-        return note("every token sees every other: right for an encoder only; a decoder would be told the answer")
+        return note("every token sees every other: right for an encoder only; in a decoder training leaks")
     effect = "training leaks the answer" if failed else "what is decoded with the cache is something else"
     return wrong("future-seen", f"the last token changes the logits before it by {largest:.2g}, so {effect}", largest)
 
@@ -59,7 +59,7 @@ def order(record: ModelRecord) -> Finding:
     difference = relative_difference(record.model(shuffled)[:, LAST], record.logits[:, LAST])
     if SAME < difference < math.inf:
         return passed("the order of the tokens matters", difference)
-    return wrong("positions-ignored", "shuffled tokens give the same logits at the end: positions do not arrive")
+    return wrong("positions-ignored", "shuffled tokens give the same logits at the end: positions have no effect")
 
 
 def batch(record: ModelRecord) -> Finding:

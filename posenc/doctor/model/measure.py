@@ -48,7 +48,7 @@ class Model:
         self.longest = min([LONG, *lengths])
 
     def takes(self, role: str) -> bool:
-        """Tell whether there is a parameter for the role."""
+        """Return whether there is a parameter for the role."""
         return role in self.names
 
     def __call__(self, ids: Tensor, **arguments: Any) -> Tensor:
@@ -95,7 +95,7 @@ class ModelRecord(NamedTuple):
 
 
 def _is_table_of_positions(name: str, part: nn.Module) -> bool:
-    """Tell whether a module holds or computes rows that are added to embeddings, by its name; no rotation, no bias."""
+    """Return whether a module holds or computes rows added to embeddings, by its name; no rotation, no bias."""
     last = name.lower().rpartition(".")[2]
     is_added = not any(piece in f"{last} {type(part).__name__.lower()}" for piece in ("rot", "rope", "rel", "bias"))
     return any(piece in last for piece in POSITION_TABLES) and (is_added or isinstance(part, nn.Embedding))

@@ -21,7 +21,7 @@ ANGLES_BY_DOCTOR = "cos and sin are those of the doctor: pass the function that 
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether the code can be called as a rotation: zeros come back as zeros, one token for each."""
+    """Return whether the code can be called as a rotation: zeros come back as zeros, one token for each."""
     # Embeddings as wide as one head: nothing shows how many heads there are.
     if code.call.order in ("btd", "tbd"):
         code.sizes = code.sizes | {"heads": 1}
@@ -39,7 +39,7 @@ def accepts(code: Code) -> bool:
 
 
 def is_sound(code: Code) -> bool:
-    """Tell whether lengths stay and something rotates: among several forms of tables, the one that fits."""
+    """Return whether lengths stay and something rotates: among several forms of tables, the one that fits."""
     # Equal tokens: differences between results are due to positions.
     x = random(1, code.heads, 1, code.dim, seed=1)
     x = x.repeat_interleave(code.call.tokens or 6, dim=2)  # (1, h, t, d)

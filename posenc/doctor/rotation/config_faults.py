@@ -108,7 +108,7 @@ def _of_scaling(right: Turn, width: int, parameters: Mapping[str, Any]) -> Itera
     # The attention factor belongs once into cos and sin, or into the softmax scale.
     if not near(right.factor, 1):
         factors[f"attention factor of {scaling} dropped"] = 1.0
-        factors |= {"factor applied twice": right.factor**2, "factor upside down": 1 / right.factor}
+        factors |= {"factor applied twice": right.factor**2, "factor inverted": 1 / right.factor}
     elif "mscale_all_dim" in parameters:
         factors["factor applied twice"] = yarn_factor(parameters["factor"], parameters["mscale_all_dim"])
     for name, factor in factors.items():

@@ -37,12 +37,12 @@ def yarn_factor(factor: float, mscale: float = 1) -> float:
 
 
 def near(number: float, expected: float, tolerance: float = TOLERANCE) -> bool:
-    """Tell whether two numbers differ by rounding only, relative to the larger."""
+    """Return whether two numbers differ by rounding only, relative to the larger."""
     return math.isclose(number, expected, rel_tol=tolerance)
 
 
 def mostly_one(theta: Tensor) -> bool:
-    """Tell whether more than half of the frequencies (n,), of four at least, are equal to the first."""
+    """Return whether more than half of the frequencies (n,), of four at least, are equal to the first."""
     return len(theta) > 3 and int(((theta / theta[0] - 1).abs() < 1e-6).sum()) > len(theta) // 2
 
 

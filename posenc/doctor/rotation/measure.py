@@ -108,7 +108,7 @@ class Rotation:
         return min(MAX_LENGTHS)
 
     def _takes_length(self, length: int) -> bool:
-        """Tell whether the last two of so many positions raise nothing; one alone could be broadcast."""
+        """Return whether the last two of so many positions raise nothing; one alone could be broadcast."""
         _, failed = attempt(self, random(1, self.code.heads, 2, self.code.dim), torch.arange(length)[-2:])
         return not failed
 
@@ -325,7 +325,7 @@ def _on_grid(rotate: Rotation, of_keys: bool, max_length: int, measured: Measure
 
 
 def rotates_tokens(code: Code, t: int) -> bool:
-    """Tell whether zeros come back as zeros, one token for each of `t`, and tokens are told apart."""
+    """Return whether zeros come back as zeros, one token for each of `t`, and tokens are told apart."""
     rotate = Rotation(code)
     zeros = torch.zeros(2, code.heads, t, code.dim)  # (2, h, t, d)
     y = rotate(zeros)
@@ -347,7 +347,7 @@ def rotates_tokens(code: Code, t: int) -> bool:
 
 
 def rotates_fixed_tokens(code: Code) -> bool:
-    """Tell whether the code rotates one number of tokens, as those of one picture, and write it into `code.call`."""
+    """Return whether the code rotates one number of tokens, as those of one picture, and write it into `code.call`."""
     for t in FIXED_TOKENS:
         code.call = code.call._replace(tokens=t)
         rotates, _ = attempt(rotates_tokens, code, t)

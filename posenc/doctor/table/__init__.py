@@ -13,7 +13,7 @@ CHECKS = (*usage.CHECKS, *precision.CHECKS, usage.limit)  # whose calls may take
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether the code can be called as a table; raises the error of the code where no call works."""
+    """Return whether the code can be called as a table; raises the error of the code where no call works."""
     fits, failed = attempt(lambda: is_table(Table(code)))
     if fits or grid.accepts(code):
         return True

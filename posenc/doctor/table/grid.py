@@ -181,7 +181,7 @@ def _inverse(order: Sides) -> list[int]:
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether some call returns a row for each cell of a grid."""
+    """Return whether some call returns a row for each cell of a grid."""
     return any(True for _ in _grids(code))
 
 
@@ -275,7 +275,7 @@ def _declared_base(code: Code, axis: str, base: float | None) -> list[Finding]:
     for name, expected in declared_bases_of_axes(code).items():
         if base and name.rpartition("_")[2] in endings and abs(base / expected - 1) >= 1e-2:
             message = f"by {axis}: {name} is {expected:g}, and frequencies fall as for a base of {base:.4g}"
-            return [with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")]
+            return [with_check_name(wrong("base-ignored", f"{message}: it is not used", base), "bases")]
     return []
 
 

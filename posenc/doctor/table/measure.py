@@ -1,4 +1,4 @@
-"""Ask code for the rows of its table, whatever it takes, and measure the first of them.
+"""Call code for the rows of its table, whatever arguments it takes, and measure the first of them.
 
 Code takes positions, an offset or a length; or embeddings, token ids or a mask; or positions as real numbers.
 """
@@ -164,7 +164,7 @@ class TableRecord(NamedTuple):
 
 
 def is_table(table: Table) -> bool:
-    """Tell whether rows of the width come back, or embeddings to which a row each was added; may raise."""
+    """Return whether rows of the width come back, or embeddings to which a row each was added; may raise."""
     if table.takes_input:
         return _adds_rows(table)
     if table.code.needs("x") and table.coordinate_form is None:
@@ -176,7 +176,7 @@ def is_table(table: Table) -> bool:
 
 
 def _adds_rows(table: Table) -> bool:
-    """Tell whether rows are added to embeddings, and nothing else is done to them."""
+    """Return whether rows are added to embeddings, and nothing else is done to them."""
     result = table.on(torch.zeros(B, T, table.dim), {"positions": torch.arange(T)})
     # Plain angles grow from 0 in even steps: they are what a rotation turns by, no table to add.
     if any(grows_linearly(rows) and not rows[0].any() for rows in (result, result.transpose(0, 1))):
@@ -209,12 +209,12 @@ def measure_table(table: Table) -> TableRecord:
 
 
 def are_equal(rows: Tensor) -> bool:
-    """Tell whether all rows (t, ...) are equal."""
+    """Return whether all rows (t, ...) are equal."""
     return worst((rows - rows[:1]).abs()) < EQUAL
 
 
 def grows_linearly(rows: Tensor) -> bool:
-    """Tell whether rows (t, d) grow by the same from each to the next, as angles do."""
+    """Return whether rows (t, d) grow by the same from each to the next, as angles do."""
     return bool((rows.double().diff(n=2, dim=0).abs() < 1e-4).all())
 
 

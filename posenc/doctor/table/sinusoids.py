@@ -252,7 +252,7 @@ def speeds(sinusoids: Sinusoids) -> Finding:
 
 
 def _ends_at_base(theta: Tensor, base: float) -> bool:
-    """Tell whether frequencies fall in even steps to 1 over the base, in the last of them."""
+    """Return whether frequencies fall in even steps to 1 over the base, in the last of them."""
     n = len(theta)
     ideal = base ** (-torch.arange(n, dtype=torch.float64) / (n - 1))  # (n,)
     return worst((theta / ideal - 1).abs()) < 1e-2

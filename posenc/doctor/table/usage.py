@@ -129,7 +129,7 @@ def written_in_place(x: Tensor, original: Tensor) -> Finding | None:
     """Check that what was passed to a call is as before."""
     if torch.equal(x, original):
         return None
-    message = "what is passed is written to in place (x += ..., x[...] /= ...): whoever holds it sees other numbers"
+    message = "the input is written to in place (x += ..., x[...] /= ...): the caller's tensor changes"
     return wrong("in-place", f"{message}. Return x + table, or work on a copy", relative_difference(x, original))
 
 
@@ -187,7 +187,7 @@ def words(record: TableRecord) -> Finding | None:
     difference = relative_difference(changed, _rows_of(record, ids))
     if difference > EQUAL:
         return passed("other token ids get other rows", difference)
-    return wrong("embeddings-lost", "other token ids get the same rows: the embeddings of words are lost", difference)
+    return wrong("embeddings-lost", "other token ids get the same rows: the token embeddings are lost", difference)
 
 
 def batch(record: TableRecord) -> Finding | None:
@@ -277,7 +277,7 @@ def base(record: "TableRecord | GridRecord") -> Finding | None:
     if finding := not_finite(changed, "for base 500"):
         return finding
     if relative_difference(changed, record.rows) < EQUAL:
-        return wrong("base-ignored", "for base 500 the rows are the same: the base does not arrive", 500.0)
+        return wrong("base-ignored", "for base 500 the rows are the same: the base argument is not used", 500.0)
     return passed("the base argument is used: for base 500 the rows change")
 
 

@@ -186,7 +186,7 @@ FAULTS = {  # by the name that is given to it, and what tells it from others of 
     "YaRN dropped": (LONG, turning(base=1e6)),
     "attention factor of YaRN dropped": (LONG, turning(theta=FAST_YARN)),
     "factor applied twice": (LONG, turning(theta=FAST_YARN, attention_factor=FACTOR**2)),
-    "factor upside down": (LONG, turning(theta=FAST_YARN, attention_factor=1 / FACTOR)),
+    "factor inverted": (LONG, turning(theta=FAST_YARN, attention_factor=1 / FACTOR)),
     "trained length ignored": (LONG, turning(theta=yarn(128, 4.0, 131_072, 1e6)[0], attention_factor=FACTOR)),
     "base wrong and YaRN dropped": (LONG, turning(base=1e4)),
     "linear scaling dropped": (LINEAR, turning(base=1e4)),

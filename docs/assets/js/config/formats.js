@@ -8,7 +8,7 @@ import { filled, isDict } from "./rules.js"
 /** The configuration of transformers; another program's is refused. @param {Fields} config @param {Rules} rules */
 export const recognized = (config, rules) => {
   const name = formatOf(config, rules)
-  if (name) throw new Error(`plan: config must be in the words of transformers, got those of ${name}`)
+  if (name) throw new Error(`plan: config must be in the keys of transformers, got those of ${name}`)
   const foreign = Object.keys(config).filter((key) => Object.hasOwn(rules.FOREIGN, key) && config[key])
   if (foreign.length && !("model_type" in config)) {
     const formats = Object.keys(rules.FORMATS).join(", ")

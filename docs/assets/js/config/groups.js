@@ -42,7 +42,7 @@ export const ranges = (numbers) => {
   return texts.length > 4 ? `${texts[0]}, ${texts[1]} … ${texts[texts.length - 1]}` : texts.join(", ")
 }
 
-/** What multiplies those that turn, all logits beside 1/√d, and queries by their place. @param {Layer} layer */
+/** What multiplies rotated channels, all logits beside 1/√d, and queries by their position. @param {Layer} layer */
 const scales = ({ attention_factor, softmax_scale, head_dim, query_scale }) => {
   const relative = softmax_scale * Math.sqrt(head_dim)
   const result = []
@@ -53,7 +53,7 @@ const scales = ({ attention_factor, softmax_scale, head_dim, query_scale }) => {
   return result.map((text) => `, ${text}`).join("")
 }
 
-/** How many tokens a layer sees, infinitely many where nothing tells. @param {Layer} layer @param {number} trained */
+/** How many tokens a query may attend to, infinitely many where none are stated. @param {Layer} layer @param {number} trained */
 export const reach = ({ window }, trained) => Math.min(window ?? Infinity, trained || Infinity)
 
 /** The cells of a group's row. @param {Group} group @param {number} trained @returns {string[]} */
@@ -64,21 +64,21 @@ export const cells = ({ layers, layer, theta }, trained) => {
   if (!theta.length)
     return [members, `${layer.encoding ?? `none: ${layer.why}`}${scale}`, "–", "–", "–", window, "–", "–", "–"]
   const [start, stop] = layer.slice
-  const slow = Math.min(...theta.filter(Boolean).map(Math.abs))
+  const lowest = Math.min(...theta.filter(Boolean).map(Math.abs))
   const length = reach(layer, trained)
-  const still = theta.filter((t) => Math.abs(t) * length < 2 * Math.PI).length
-  const turning =
+  const incomplete = theta.filter((t) => Math.abs(t) * length < 2 * Math.PI).length
+  const rotating =
     2 * theta.length === layer.head_dim ? `all ${layer.head_dim}` : `${2 * theta.length} of ${layer.head_dim}`
   const from = start ? `, from ${start}` : ""
   return [
     members,
     `${layer.encoding}${layer.sections ? ` [${layer.sections.join(", ")}]` : ""}${scale}`,
     layer.base === null ? "–" : threeDigits(layer.base),
-    `${turning}${stop - start === layer.head_dim ? "" : from}`,
+    `${rotating}${stop - start === layer.head_dim ? "" : from}`,
     layer.layout ?? "–",
     window,
-    threeDigits((2 * Math.PI) / slow),
-    Number.isFinite(length) ? `${threeDigits((slow * length) / (2 * Math.PI))} ×` : "–",
-    Number.isFinite(length) ? `${Math.round((100 * still) / theta.length)} %` : "–",
+    threeDigits((2 * Math.PI) / lowest),
+    Number.isFinite(length) ? threeDigits((lowest * length) / (2 * Math.PI)) : "–",
+    Number.isFinite(length) ? `${Math.round((100 * incomplete) / theta.length)} %` : "–",
   ]
 }

@@ -15,7 +15,7 @@ const foreign = (rope, { FOREIGN, NEUTRAL }) => {
     const key = name.slice(name.lastIndexOf(".") + 1) // those of GGUF start with the architecture
     const neutral = NEUTRAL[key] ?? false
     if (Object.hasOwn(FOREIGN, key) && ![null, neutral, Number(neutral)].includes(value))
-      return { key: `${name}, ${FOREIGN[key]} word`, remedy: "posenc.plan reads other formats" }
+      return { key: `${name}, ${FOREIGN[key]} key`, remedy: "posenc.plan reads other formats" }
   }
   return null
 }

@@ -69,7 +69,7 @@ export const gridFrequencies = ({ facts, rules }, width, base) => {
   if (half !== 2 * pairs)
     throw new Error(`axial: theta of dim ${width} must have shape (2, ${half}), got (2, ${2 * pairs})`)
   return Array.from({ length: 2 * pairs }, (_, pair) => {
-    const k = facts.grid === "by turns" ? Math.floor(pair / 2) : pair % pairs
+    const k = facts.grid === "alternating" ? Math.floor(pair / 2) : pair % pairs
     return base ** -((facts.grid === "pixtral" && pair >= pairs ? k + 0.5 : k) / pairs)
   })
 }

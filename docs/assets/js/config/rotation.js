@@ -142,7 +142,7 @@ const widthAndBase = (fields, dim, ropeType) => {
   const base = fields.rope_theta * (fields.rope_ratio ?? 1)
   if (ropeType === "proportional") return [dim, base]
   const r = Math.trunc(dim * (fields.partial_rotary_factor ?? 1))
-  if (r > dim) throw new Error(`from_config: dim must be at least ${r}, which turn, got ${dim}`)
+  if (r > dim) throw new Error(`from_config: dim must be at least ${r}, which rotate, got ${dim}`)
   if (r % 2 && r < dim && ropeType !== "dynamic" && ropeType !== "yarn") return [r + 1, base ** (1 + 1 / r)]
   return [r, base]
 }

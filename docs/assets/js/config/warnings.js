@@ -27,7 +27,7 @@ export const refuseMisspelled = (config) => {
   const reason = misspelled(config.fields, {}, config.rules)
   if (reason) {
     const { key: value, remedy } = reason
-    throw new Error(filled(sentences.MISSPELLED, { condition: "spelled in known words", value, remedy }))
+    throw new Error(filled(sentences.MISSPELLED, { condition: "of known keys", value, remedy }))
   }
   for (const [name, rope] of ropeDicts(config)) {
     const wrong = unreadKeys(rope, config.rules).find(({ remedy }) => remedy.startsWith("did you mean"))
@@ -79,7 +79,7 @@ const isEqual = (a, b) => {
 /** @param {Config} config @param {Rotating[]} rotating */
 const widths = (config, rotating) => {
   const [hidden, heads, headDim] = ["hidden_size", "num_attention_heads", "head_dim"].map((name) => config.get(name))
-  const { OTHER_WIDTH, OTHER_WIDTH_OF_TYPE, PART_TURNS } = config.rules.sentences
+  const { OTHER_WIDTH, OTHER_WIDTH_OF_TYPE, PART_ROTATES } = config.rules.sentences
   const stated = "slice" in config.facts ? null : headDim
   const result = []
   const divided = Math.floor(hidden / heads)
@@ -87,7 +87,7 @@ const widths = (config, rotating) => {
   for (const { layer_type, slice, head_dim, theta } of rotating) {
     const width = slice[1] - slice[0]
     if (stated && head_dim !== stated) result.push(filled(OTHER_WIDTH_OF_TYPE, { layer_type, width: head_dim, stated }))
-    if (2 * theta.length < width) result.push(filled(PART_TURNS, { turned: 2 * theta.length, width, layer_type }))
+    if (2 * theta.length < width) result.push(filled(PART_ROTATES, { rotated: 2 * theta.length, width, layer_type }))
   }
   return result
 }
@@ -114,9 +114,9 @@ const lengths = (config, name, rope) => {
   if (FROM_TRAINED.includes(ropeType) && !trained && longest)
     result.push(filled(sentences.NO_TRAINED_LENGTH, { name, rope_type: ropeType, longest }))
   const { factor } = rope
-  const stretched = factor * trained
-  if (ropeType === "yarn" && trained && longest && factor && stretched !== longest && longest !== trained)
-    result.push(filled(sentences.OTHER_LENGTH, { name, factor, trained, stretched, longest }))
+  const extended = factor * trained
+  if (ropeType === "yarn" && trained && longest && factor && extended !== longest && longest !== trained)
+    result.push(filled(sentences.OTHER_LENGTH, { name, factor, trained, extended, longest }))
   return result
 }
 

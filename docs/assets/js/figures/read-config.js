@@ -1,4 +1,4 @@
-// Paste a config.json: a row of layers, a table of those that are alike, their clocks, and what to beware of.
+// Paste a config.json: a row of layers, a table of those that are alike, wavelengths, pairs as vectors, and warnings.
 
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
@@ -17,10 +17,20 @@ const CHART = 280 // pixels of height
 const ROW = 84 // of dials
 const MOST = 3 // rows of dials
 const DIALS = 8
-const OTHER = /^plan: config must be (in the words|of one of)|^plan: model_type .* got None/
+const OTHER = /^plan: config must be (in the keys|of one of)|^plan: model_type .* got None/
 const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by posenc read."
 const REST = 300 // milliseconds after the last key
-const HEADS = ["Layers", "Position", "Base", "Turns", "Pairs", "Window", "Slowest wave", "Goes round", "Never round"]
+const HEADS = [
+  "Layers",
+  "Encoding",
+  "Base",
+  "Channels rotated",
+  "Layout",
+  "Window",
+  "Longest wavelength",
+  "Rotations completed",
+  "Incomplete pairs",
+]
 
 /** @type {Record<string, Record<string, string>>} cells that a narrow screen leaves out */
 const EMPTY = { "–": { class: "reader-empty" } }
@@ -34,8 +44,8 @@ export default function readConfig(stage) {
   /** @type {{ tower: string, groups: Group[], trained: number }[]} */
   let parts = []
   const sum = () => parts.flatMap((tower) => tower.groups)
-  const turning = () => sum().filter((group) => group.theta.length && !onGrid(group))
-  const rows = () => turning().slice(0, MOST)
+  const rotating = () => sum().filter((group) => group.theta.length && !onGrid(group))
+  const rows = () => rotating().slice(0, MOST)
   const trained = () => Math.max(0, ...parts.map((tower) => tower.trained))
 
   const read = () => {
@@ -63,19 +73,21 @@ export default function readConfig(stage) {
 
   const place = stage.slider("position", { min: 1, max: 131_072, value: 1_000, log: true, show: whole })
   stage.canvas({
-    label: () => `The clocks of ${turning().length} groups of layers at position ${whole(place.value)}`,
-    ratio: () => (turning().length ? CHART + ROW * rows().length : 0),
+    label: () => `Pairs of ${rotating().length} groups of layers as vectors at position ${whole(place.value)}`,
+    ratio: () => (rotating().length ? CHART + ROW * rows().length : 0),
     draw: (ctx, width, _height, look) => {
-      if (!turning().length) return
-      waves(ctx, look, width, CHART, turning(), trained())
-      rows().forEach((group, n) => clocks(ctx, look, width, CHART + ROW * n, group, Math.round(place.value), trained()))
+      if (!rotating().length) return
+      wavelengths(ctx, look, width, CHART, rotating(), trained())
+      rows().forEach((group, n) =>
+        vectors(ctx, look, width, CHART + ROW * n, group, Math.round(place.value), trained()),
+      )
     },
   })
-  stage.say(() => (parts.length ? sentence(turning()[0], Math.round(place.value), trained()) : ""))
+  stage.say(() => (parts.length ? sentence(rotating()[0], Math.round(place.value), trained()) : ""))
   read()
 }
 
-/** Whether it turns by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
+/** Whether it rotates by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
 const onGrid = ({ layer }) => layer.encoding === "Axial" && !layer.sections
 
 /** The text and the published configurations above it.
@@ -120,11 +132,11 @@ const summary = (plan, towers) => {
   const all = towers.flatMap((tower) => tower.groups)
   const count = (/** @type {(group: Group) => boolean} */ test) =>
     all.filter(test).reduce((sum, { layers }) => sum + layers.length, 0)
-  const [layers, turn] = [count(() => true), count(({ theta }) => theta.length > 0)]
-  const share = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
+  const [layers, rotate] = [count(() => true), count(({ theta }) => theta.length > 0)]
+  const share = rotate === layers ? "all of them rotate queries and keys" : `${rotate} rotate queries and keys`
   const ways = [...new Set(all.filter(({ theta }) => theta.length).map(({ layer }) => layer.why))]
   const read = ways.length ? ` Read: ${ways.join("; ")}.` : ""
-  return `${plan.model_type}: ${layers} layers, ${turn ? share : "none turns queries and keys"}.${read}`
+  return `${plan.model_type}: ${layers} layers, ${rotate ? share : "none rotates queries and keys"}.${read}`
 }
 
 /** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */
@@ -156,12 +168,12 @@ const warningsOf = (plan) => {
   return make("ul", { class: "reader-warnings", "aria-label": "Warnings" }, items)
 }
 
-/** How long each pair takes to go round.
+/** The wavelength of each pair.
  * @type {(ctx: Ctx, look: Look, width: number, height: number, all: Group[], trained: number) => void} */
-const waves = (ctx, look, width, height, all, trained) => {
+const wavelengths = (ctx, look, width, height, all, trained) => {
   const most = Math.max(...all.map(({ theta }) => theta.length))
-  const turns = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
-  const top = Math.max(trained, ...turns.flat().filter(Number.isFinite)) * 1.6
+  const lengths = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
+  const top = Math.max(trained, ...lengths.flat().filter(Number.isFinite)) * 1.6
   const box = { left: 68, top: 22, width: width - 78, height: height - 76 }
   const decades = Array.from({ length: 14 }, (_, n) => 10 ** n).filter((v) => v > 6 && v < top)
   const up = (/** @type {number} */ v) => Math.log10(v)
@@ -171,22 +183,24 @@ const waves = (ctx, look, width, height, all, trained) => {
     yticks: decades.map(up),
     yformat: (v) => short(10 ** v),
     xlabel: "pair",
-    title: "tokens for one turn",
+    title: "wavelength in tokens",
   })
   if (trained) {
     fill(ctx, look.ground, box.left + 1, box.top, box.width, Math.max(0, to.y(up(trained)) - box.top))
     dashed(ctx, [4, 4], () => line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2))
-    const more = box.width > 400 ? ": slower pairs never go round" : ""
+    const more = box.width > 400 ? ": pairs above complete no rotation" : ""
     const label = `longest text ${whole(trained)}${more}`
     write(ctx, look, label, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
   }
-  turns.forEach((wave, n) => line(ctx, to, [...wave.keys()], wave.map(up), look.series[all[n].color % 6], 2.4))
+  lengths.forEach((wavelength, n) =>
+    line(ctx, to, [...wavelength.keys()], wavelength.map(up), look.series[all[n].color % 6], 2.4),
+  )
 }
 
-/** The hands of a few pairs at one position; the arc is what window or longest text lets them see.
+/** The vectors of a few pairs at one position; the arc is the range of angles within window or longest text.
  * @type {(ctx: Ctx, look: Look, width: number, top: number, group: Group, position: number, trained: number) => void}
  */
-const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
+const vectors = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
   const longest = reach(layer, trained)
   const count = Math.min(DIALS, theta.length)
   const step = (width - 20) / count
@@ -209,11 +223,12 @@ const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position
 
 /** @param {Group | undefined} group @param {number} position @param {number} trained */
 const sentence = (group, position, trained) => {
-  if (!group) return "No layer turns queries and keys by their place in a text."
-  const slow = Math.min(...group.theta.filter(Boolean).map(Math.abs))
-  const turn = (slow * position) / (2 * Math.PI)
+  if (!group) return "No layer rotates queries and keys by their position in a text."
+  const lowest = Math.min(...group.theta.filter(Boolean).map(Math.abs))
+  const completed = (lowest * position) / (2 * Math.PI)
   const longest = trained
-    ? ` A text of ${whole(trained)} tokens takes it ${short((slow * trained) / (2 * Math.PI))} turns.`
+    ? ` In a text of ${whole(trained)} tokens it completes ${short((lowest * trained) / (2 * Math.PI))}.`
     : ""
-  return `At position ${whole(position)} the slowest hand of layer ${group.layers[0]} has made ${short(turn)} turns.${longest}`
+  const pair = `the pair of lowest frequency in layer ${group.layers[0]}`
+  return `At position ${whole(position)} ${pair} has completed ${short(completed)} rotations.${longest}`
 }

@@ -81,5 +81,5 @@ def _told(state: dict) -> str:
     names = {"linear": "linear", "yarn": "YaRN", "by_parts": "by parts", "llama3": "the ramp of Llama 3"}
     kind = state.get("scaling")
     if kind in names:
-        return f", stretched {state['factor']:g} times ({names[kind]})"
-    return f", {state['fraction']:.0%} of its pairs turn" if kind == "proportional" else ""
+        return f", context extended {state['factor']:g} times ({names[kind]})"
+    return f", {state['fraction']:.0%} of its pairs rotated" if kind == "proportional" else ""

@@ -61,7 +61,7 @@ KEYS = [
     "alibi",
 ]
 PERIODS = ("sliding_window_pattern", "full_attention_interval", "global_attn_every_n_layers", "layer_group_size")
-GRIDS = ("rows first", "columns first", "by turns", "pixtral")
+GRIDS = ("rows first", "columns first", "alternating", "pixtral")
 PLACES = modules.PLACES.numpy()
 PLAIN = {"rope_theta", "rope_type", "partial_rotary_factor"}
 

@@ -29,7 +29,7 @@ def why(config_class):
     source = "\n".join(_sources(config_class))
     for topic, sign in SIGNS:
         if re.search(sign, source):
-            return f"its code speaks of {topic}"
+            return f"its code mentions {topic}"
     return "no positions of text were found in its code"
 
 
