@@ -126,6 +126,22 @@ def test_a_long_title_is_broken_into_lines_of_about_one_length():
     assert title.get_window_extent().width <= panel.get_window_extent().width
 
 
+def test_a_second_axis_with_a_long_label_leaves_its_panel_as_wide_as_it_is():
+    figure, [panel] = panels(1, 1)
+    top = panel.secondary_xaxis("top")
+    top.set_xlabel("high frequency, wavelength in positions, low frequency")
+    top.set_xticks(np.linspace(0, 1, 8), [f"{10**n:,}" for n in range(8)])
+    narrow(figure)
+    widths = []
+    for _ in range(2):
+        figure.draw_without_rendering()
+        widths.append(panel.get_window_extent().width)
+    assert widths[1] == pytest.approx(widths[0], abs=1)
+    assert widths[1] > 0.75 * figure.bbox.width
+    shown = boxes(top.get_xticklabels())
+    assert all(b.x0 - a.x1 >= 3 for a, b in itertools.pairwise(shown))
+
+
 def test_numbers_that_meet_under_a_panel_are_thinned():
     figure, [panel] = panels(1, 1)
     panel.set(xlim=(0, 24), xticks=range(0, 25, 2), xticklabels=[f"{n},000" for n in range(0, 25, 2)])
@@ -243,7 +259,9 @@ def test_names_at_the_ends_of_curves_are_moved_apart(kind):
     assert [text.get_text() for text in texts] == sorted(ends, key=lambda name: ends[name])
     stand = [text.get_window_extent() for text in texts]
     assert not any(overlap(a, b) for a, b in itertools.pairwise(stand))
-    # One that met no other is where it was, and the others are around their ends.
+    if kind == "text":
+        assert stand[0].x0 - panel.transData.transform((1.02, 0))[0] == pytest.approx(3, abs=1.5)  # off its curve
+    # One that met no other is at its height, and the others are around their ends.
     heights = [panel.transData.inverted().transform(box.get_points()).mean(axis=0)[1] for box in stand]
     assert heights[0] == pytest.approx(2, abs=0.1)
     assert np.mean(heights[1:]) == pytest.approx(5, abs=0.1)

@@ -183,11 +183,19 @@ def test_an_address_brings_its_view_back(case, seed):
     assert " " not in query
 
 
-def test_the_first_view_has_no_address_and_no_number():
-    assert QUERY("toQuery(fromQuery('', data), data)") == ""
+def test_an_address_without_a_query_shows_what_the_page_begins_with():
     first = QUERY("fromQuery('', data)")
-    assert first["words"] == page_data()["words"]
-    assert first["length"] == len(first["words"].split())
+    start = page_data()["start"]
+    assert start["encoding"] == "rope"
+    assert {name: first[name] for name in start} == start
+    assert QUERY("fromQuery(toQuery(fromQuery('', data), data), data)") == first
+
+
+def test_each_encoding_is_said_in_the_address():
+    sentence = QUERY("fromQuery('?encoding=sinusoidal', data)")
+    assert sentence["words"] == page_data()["words"]
+    assert sentence["length"] == len(sentence["words"].split())
+    assert QUERY("toQuery(state, data)", state=sentence) == "?encoding=sinusoidal"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

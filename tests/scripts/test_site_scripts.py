@@ -34,6 +34,7 @@ OWN_LIMIT = {"docs/reference/read-a-config.md": 28_000}  # its figure has every 
 
 
 LATER = re.compile(r"""await import\("(?P<path>[^"]+)"\)""")  # loaded once the figure stands, most by a click
+WAKES = re.compile(r"""import\("\./(page/[\w-]+\.js)"\)""")  # loaded where a page has what they are for
 TYPES = SCRIPTS / "explorer/types.js"  # read by the type checker alone
 
 
@@ -73,8 +74,12 @@ def test_every_script_is_used():
     used = set().union(KIT, *(loaded(figure(name), LATER) for figures in LIVE.values() for name in figures))
     texts = [page.text for page in PAGES.values()]
     texts += [(ROOT / place).read_text(encoding="utf-8") for place in (*FRAME, "docs/overrides/404.html")]
-    named = re.findall(r'data-script="([a-z-]+)"|assets/js/([a-z-]+)\.js', "\n".join(texts))
-    used |= {SCRIPTS / f"{part or whole}.js" for part, whole in named}
+    # A part of a page names the scripts that wake it; what prints such a part stands in a package.
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "docs/book").rglob("*.py")]
+    named = re.findall(r'data-script="([a-z -]+)"|assets/js/([a-z-]+)\.js', "\n".join(texts))
+    woken = {SCRIPTS / f"{name}.js" for parts, whole in named for name in (parts or whole).split()}
+    woken |= {SCRIPTS / path for path in WAKES.findall((SCRIPTS / "figures.js").read_text(encoding="utf-8"))}
+    used |= set().union(*(loaded(path) for path in woken))
     unused = sorted(str(path.relative_to(ROOT)) for path in {*SCRIPTS.rglob("*.js")} - used - {TYPES})
     assert not unused, f"no page wakes {' and '.join(unused)}"
 

@@ -1,7 +1,7 @@
 // Take it along: pictures as PNG and SVG, numbers as CSV.
 
 import { make, press } from "../kit/controls.js"
-import { download } from "../kit/download.js"
+import { download } from "../page/download.js"
 import { look } from "../kit/paper.js"
 import { write } from "../kit/plot.js"
 import { rows } from "./numbers.js"

@@ -1,11 +1,10 @@
 // What a reader can do with a figure: enlarge it, take it along, link to it, see its code, hold it still.
 
 import { make, press } from "../kit/controls.js"
-import { download } from "../kit/download.js"
+import { download } from "./download.js"
 import { png, pngOfCanvases, svg } from "./picture.js"
 
 const PLAYS = 30_000 // milliseconds after which what moves by itself stands still
-const LICENSE = "https://creativecommons.org/licenses/by/4.0/"
 
 /** @param {HTMLElement} figure */
 const drawing = (figure) => {
@@ -71,7 +70,8 @@ const menu = (figure, signal) => {
       if (block instanceof HTMLDetailsElement) block.open = true
       block.scrollIntoView({ block: "start" })
     })
-  list.append(make("a", { href: LICENSE, rel: "license" }, ["CC BY 4.0"]))
+  const license = /** @type {HTMLAnchorElement | null} */ (document.querySelector('footer a[rel="license"]'))
+  if (license) list.append(make("a", { href: license.href, rel: "license" }, ["CC BY 4.0"]))
   const close = (/** @type {Event} */ event) => {
     if (box.open && !box.contains(/** @type {Node} */ (event.target))) box.open = false
   }

@@ -8,11 +8,10 @@ const replace = async (still, address) => {
   try {
     const answer = await fetch(address)
     if (!answer.ok) throw new Error(answer.statusText)
-    const template = document.createElement("template")
-    template.innerHTML = await answer.text()
-    const drawing = /** @type {SVGElement} */ (template.content.firstElementChild)
-    drawing.classList.add("for-phone")
-    still.append(drawing)
+    const file = new DOMParser().parseFromString(await answer.text(), "image/svg+xml")
+    if (file.querySelector("parsererror")) throw new Error("no drawing")
+    file.documentElement.classList.add("for-phone")
+    still.append(document.importNode(file.documentElement, true))
   } catch {
     still.removeAttribute("data-narrow") // the wide drawing, which is pushed sideways
   }

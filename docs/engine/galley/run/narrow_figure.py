@@ -15,7 +15,7 @@ TINY = 1.9  # inches of a panel, whatever is left of its column
 MANY = 6  # panels; one below the other they would be higher than two screens
 MOST_LARGER = 1.25  # how much larger a picture may become
 SCALE = 0.6  # inches, of a scale of colors below its panels
-MUCH = 0.6  # of the width of a panel: a wider legend in it leaves no room for curves
+MUCH = 0.6  # of a width: a legend that takes more leaves no room for curves
 
 
 def is_wide(figure: Figure) -> bool:
@@ -26,15 +26,17 @@ def is_wide(figure: Figure) -> bool:
 def narrow(figure: Figure) -> None:
     """Change `figure` to the width of a phone, with as many panels beside each other as fit."""
     height, columns = _arrange(figure)
+    room = MUCH * WIDTH / columns * figure.dpi
+    higher = sum(narrow_labels.wrap_second(axes, room) for axes in _panels(figure))
     figure.set_size_inches(WIDTH, height)
     figure.draw_without_rendering()
     height += _legend_above(figure)
-    higher = sum(narrow_labels.above_bars(figure, axes, columns) for axes in _panels(figure))
+    higher += sum(narrow_labels.above_bars(figure, axes, columns) for axes in _panels(figure))
     figure.draw_without_rendering()
     higher += sum(narrow_labels.wrap(axes) for axes in figure.axes)
     figure.set_size_inches(WIDTH, height + higher / columns)
     figure.draw_without_rendering()
-    for axes in figure.axes:
+    for axes in [*figure.axes, *(second for first in figure.axes for second in first.child_axes)]:
         narrow_labels.thin(axes)
         narrow_labels.spread(axes)
 

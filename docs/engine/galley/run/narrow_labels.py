@@ -28,6 +28,12 @@ def wrap(axes: Axes) -> float:
     return LINE * lines
 
 
+def wrap_second(axes: Axes, room: float) -> float:
+    """Break the labels of second axes above a panel; a long one would push the panel together, more at each drawing."""
+    labels = [child.xaxis.label for child in axes.child_axes]
+    return LINE * sum(_break(label, room, label.get_window_extent().width) for label in labels)
+
+
 def _break(text: Text, room: float, length: float) -> int:
     """Break a text into as few lines as fit, all about as long, and return how many lines are more."""
     words = text.get_text()
@@ -106,18 +112,20 @@ def spread(axes: Axes) -> None:
         if text.get_horizontalalignment() == "left" and text.get_text():
             columns.setdefault(round(text.get_window_extent().x0), []).append(text)
     for column in columns.values():
+        for text in column if len(column) > 1 else []:
+            _move(text, APART, 0)  # off the curves, which have come nearer
         for _ in range(ROUNDS):
             column.sort(key=lambda text: text.get_window_extent().y0)
             for low, high in itertools.pairwise(column):
-                overlap = low.get_window_extent().y1 - high.get_window_extent().y0
+                overlap = low.get_window_extent().y1 + APART - high.get_window_extent().y0
                 if overlap > 0:
-                    _lift(low, -overlap / 2)
-                    _lift(high, overlap / 2)
+                    _move(low, 0, -overlap / 2)
+                    _move(high, 0, overlap / 2)
 
 
-def _lift(text: Text, pixels: float) -> None:
-    """Move a text up, whatever its place is measured in."""
+def _move(text: Text, right: float, up: float) -> None:
+    """Move a text by pixels, whatever its place is measured in."""
     place = text.get_transform()
     x, y = place.transform(text.get_position())
-    x, y = place.inverted().transform((x, y + pixels))
+    x, y = place.inverted().transform((x + right, y + up))
     text.set_position((x, y))
