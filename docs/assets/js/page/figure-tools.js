@@ -102,7 +102,8 @@ const pause = (figure, signal) => {
   }
   const button = press(signal, "Pause", () => (button.textContent === "Pause" ? hold() : run()))
   signal.addEventListener("abort", () => clearTimeout(wait), { once: true })
-  run()
+  // It runs already, and by its style alone: a film that a script has started no longer stops under the pointer.
+  wait = setTimeout(hold, PLAYS)
   return button
 }
 
