@@ -76,7 +76,7 @@ def test_every_script_is_used():
     texts += [(ROOT / place).read_text(encoding="utf-8") for place in (*FRAME, "docs/overrides/404.html")]
     # A part of a page names the scripts that wake it; what prints such a part stands in a package.
     texts += [path.read_text(encoding="utf-8") for path in (ROOT / "docs/book").rglob("*.py")]
-    named = re.findall(r'data-script="([a-z -]+)"|assets/js/([a-z-]+)\.js', "\n".join(texts))
+    named = re.findall(r'data-script="([a-z -]+)"|assets/js/([a-z-]+)\.js\b', "\n".join(texts))
     woken = {SCRIPTS / f"{name}.js" for parts, whole in named for name in (parts or whole).split()}
     woken |= {SCRIPTS / path for path in WAKES.findall((SCRIPTS / "figures.js").read_text(encoding="utf-8"))}
     used |= set().union(*(loaded(path) for path in woken))

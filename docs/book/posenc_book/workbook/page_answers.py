@@ -49,5 +49,6 @@ def _value(exercise: Exercise, answer: Any) -> Any:
     """Return a letter, or numbers with whether they are whole ones, which have to be met."""
     read, problem = exercise._read(answer)
     if problem:
-        raise ValueError(f"page_answers: exercise {exercise.number} has an answer that it cannot read: {problem}")
+        number = exercise.number
+        raise ValueError(f"page_answers: exercise {number} must have an answer to read, got {answer!r}; {problem}")
     return read if isinstance(read, str) else {"numbers": read.tolist(), "whole": read.dtype.kind in "biu"}

@@ -1,4 +1,4 @@
-// How long each wave is: a slider walks over the pairs of channels.
+// The wavelength of each pair: a slider walks over the pairs of channels.
 
 import { axes, dot, line, short } from "../kit/plot.js"
 
@@ -26,5 +26,5 @@ export default function NAME(stage) {
       dot(ctx, to.x(pair.value), to.y(Math.log10(lengths[pair.value])), look.series[1])
     },
   })
-  stage.say(() => `The wave of pair ${pair.value} needs ${short(lengths[pair.value], 4)} positions for one turn.`)
+  stage.say(() => `The wavelength of pair ${pair.value} is ${short(lengths[pair.value], 4)} positions.`)
 }
