@@ -29,7 +29,7 @@ REQUIRED = {
     "capability-matrix",
     "explorer",
 }
-CHAPTER_LIMIT, PAGE_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 12_000, 13_000, 84_000  # bytes, compressed
+CHAPTER_LIMIT, PAGE_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 12_000, 13_200, 84_000  # bytes, compressed
 OWN_LIMIT = {"docs/reference/read-a-config.md": 28_000}  # its figure has every rule by which posenc.plan reads
 
 
