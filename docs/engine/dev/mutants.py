@@ -50,7 +50,7 @@ ENDLESS = "its tests do not end"
 EQUIVALENT = {
     ("bias/t5", "by_offset = self(torch.zeros_like(offsets[{:1 -> 1:}]), offsets)[:, 0]  # (h, o)"):
         "the rows after the first are not read",
-    ("models/swin", "for size, place in zip(window, np.indices(window), strict={True -> False}):"):
+    ("models/swin", "for size, coordinate in zip(window, np.indices(window), strict={True -> False}):"):
         "there are as many indices as axes",
     ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
         "after an even dim the next even number is dim + 2, which is in neither range",
