@@ -2,6 +2,7 @@
 
 import { make, press } from "../kit/controls.js"
 import { download } from "../page/download.js"
+import { sheet } from "../page/sheet.js"
 import { look } from "../kit/paper.js"
 import { write } from "../kit/plot.js"
 import { rows } from "./numbers.js"
@@ -10,7 +11,7 @@ import { panels, RESPONSE } from "./panels.js"
 import { Vector } from "./vector.js"
 import { captions } from "./captions.js"
 
-/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Look } from "../kit/plot.js" */
 /** @import { View } from "./types.js" */
 
 const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 62, 16] // of a panel in a file, in pixels
@@ -61,13 +62,10 @@ const svg = (chosen, element) => {
 const png = (chosen, element) => {
   const style = look(element)
   const [width, height] = sized(chosen.length)
-  const sheet = Object.assign(document.createElement("canvas"), { width: width * SHARP, height: height * SHARP })
-  const ctx = /** @type {Ctx} */ (sheet.getContext("2d"))
+  const { ctx, blob } = sheet(width * SHARP, height * SHARP)
   ctx.scale(SHARP, SHARP)
-  ctx.fillStyle = style.paper
-  ctx.fillRect(0, 0, width, height)
   compose(ctx, chosen, style)
-  return new Promise((done) => sheet.toBlob(done))
+  return blob()
 }
 
 /** @param {string | number} cell */

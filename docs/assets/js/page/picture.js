@@ -1,5 +1,7 @@
 // A figure as a file of its own: SVG in the colors of the page, PNG at twice its size.
 
+import { sheet } from "./sheet.js"
+
 const SHARP = 2
 const INK = /var\((--[\w-]+),\s*(#[0-9a-f]{6})\)/gi // as the engine writes it: a theme may change a letter's shade
 const FONT = "Source Sans 3"
@@ -49,17 +51,6 @@ const file = async (drawn, { credit, letters = "" }) => {
 
 /** @param {SVGSVGElement} drawn @param {string} credit */
 export const svg = async (drawn, credit) => new Blob([await file(drawn, { credit })], { type: "image/svg+xml" })
-
-/** @param {number} width @param {number} height */
-const sheet = (width, height) => {
-  const canvas = Object.assign(document.createElement("canvas"), { width, height })
-  const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"))
-  ctx.fillStyle = getComputedStyle(document.body).getPropertyValue("--paper").trim() || "white"
-  ctx.fillRect(0, 0, width, height)
-  /** @returns {Promise<Blob | null>} */
-  const blob = () => new Promise((done) => canvas.toBlob(done))
-  return { ctx, blob }
-}
 
 /** @param {SVGSVGElement} drawn @param {string} credit @returns {Promise<Blob | null>} */
 export const png = async (drawn, credit) => {

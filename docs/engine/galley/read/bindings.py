@@ -2,6 +2,7 @@
 
 import builtins
 import doctest
+import functools
 
 from galley.read import python_names
 from galley.read.formula import Displayed
@@ -23,8 +24,13 @@ def used(number: Number | Displayed) -> set[str]:
 
 def bound(block: Block) -> tuple[set[str], set[str]]:
     """Return the names that a block assigns, and those that it imports."""
-    code = block.code
-    if block.lang == "pycon":
+    return _bound(block.code, block.lang)
+
+
+# The check of a page and its rendering both ask, and a server asks again at every build.
+@functools.cache
+def _bound(code: str, lang: str) -> tuple[set[str], set[str]]:
+    if lang == "pycon":
         code = "".join(example.source for example in doctest.DocTestParser().get_examples(code + "\n"))
     try:
         names = python_names.of_module(code)
