@@ -94,6 +94,8 @@ export default () => {
     if (number) {
       part.setAttribute("tabindex", first ? "0" : "-1")
       part.setAttribute("role", "button")
+      const formula = part.querySelector("math")
+      if (formula) part.setAttribute("aria-label", formula.textContent)
     }
     first = !number
   }
@@ -124,9 +126,8 @@ export default () => {
     (event) => {
       const number = on(event.target)
       if (event.key === "Escape") {
-        const from = shown
+        if (shown && inside(event.target)) shown.focus()
         hide()
-        if (from && inside(event.target)) from.focus()
       } else if (number && ["ArrowRight", "ArrowLeft"].includes(event.key)) {
         event.preventDefault()
         move(number, event.key === "ArrowRight" ? 1 : -1, signal)
