@@ -28,7 +28,7 @@ def test_a_tap_says_what_a_number_is_and_where_it_is_computed(opened):
     box.get_by_role("link", name="The code").click()
     block = opened.locator(opened.evaluate("location.hash"))
     assert block.evaluate("(place) => place.getBoundingClientRect().top") < 900
-    assert "rotate = RoPE(64)" in block.evaluate("(place) => (place.nextElementSibling ?? place).textContent")
+    assert "rotate, p = RoPE(64)" in block.evaluate("(place) => (place.nextElementSibling ?? place).textContent")
 
 
 def test_a_number_is_reached_by_the_keyboard_and_leads_to_the_next(opened):

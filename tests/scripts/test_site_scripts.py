@@ -79,7 +79,7 @@ def test_every_script_is_used():
     named = re.findall(r'data-script="([a-z -]+)"|assets/js/([a-z-]+)\.js\b', "\n".join(texts))
     woken = {SCRIPTS / f"{name}.js" for parts, whole in named for name in (parts or whole).split()}
     woken |= {SCRIPTS / path for path in WAKES.findall((SCRIPTS / "figures.js").read_text(encoding="utf-8"))}
-    used |= set().union(*(loaded(path) for path in woken))
+    used |= set().union(*(loaded(path, LATER) for path in woken))
     unused = sorted(str(path.relative_to(ROOT)) for path in {*SCRIPTS.rglob("*.js")} - used - {TYPES})
     assert not unused, f"no page wakes {' and '.join(unused)}"
 

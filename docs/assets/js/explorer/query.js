@@ -107,10 +107,12 @@ const written = (knobs, state, before = "") =>
 const needed = (state, data, again) => {
   const usual = [defaults(data), defaults(data, state.encoding), defaults(data, state.encoding, true)]
   const applies = KNOBS.filter(({ when }) => when(state))
-  const isNeeded = (/** @type {Knob} */ { name }) =>
-    usual.some((other) => state[name] !== other[name]) || (data.start && name === "encoding")
-  let required = applies.filter(isNeeded)
-  for (const knob of [...required].sort((a, b) => Number(a.kind === "text") - Number(b.kind === "text"))) {
+  // An address that says nothing asks for what the page begins with.
+  const always = (/** @type {Knob} */ { name }) => Boolean(data.start) && name === "encoding"
+  let required = applies.filter((knob) => always(knob) || usual.some((other) => state[knob.name] !== other[knob.name]))
+  for (const knob of required
+    .filter((knob) => !always(knob))
+    .sort((a, b) => Number(a.kind === "text") - Number(b.kind === "text"))) {
     const others = required.filter((other) => other !== knob)
     const then = again(others)
     if (applies.every(({ name }) => then[name] === state[name])) required = others

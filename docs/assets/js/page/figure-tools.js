@@ -1,8 +1,9 @@
 // What a reader can do with a figure: enlarge it, take it along, link to it, see its code, hold it still.
 
 import { make, press } from "../kit/controls.js"
-import { download } from "./download.js"
-import { png, pngOfCanvases, svg } from "./picture.js"
+
+// They come when a reader asks for a picture.
+const pictures = async () => ({ ...(await import("./picture.js")), ...(await import("./download.js")) })
 
 const PLAYS = 30_000 // milliseconds after which what moves by itself stands still
 
@@ -55,10 +56,15 @@ const menu = (figure, signal) => {
   }
   item("Enlarge", () => enlarge(figure))
   item("PNG", async () => {
+    const { download, png, pngOfCanvases } = await pictures()
     const live = canvases(figure)
     download(await (live.length ? pngOfCanvases(live) : png(drawing(figure), credit)), `posenc-${figure.id}.png`)
   })
-  if (drawing(figure)) item("SVG", async () => download(await svg(drawing(figure), credit), `posenc-${figure.id}.svg`))
+  if (drawing(figure))
+    item("SVG", async () => {
+      const { download, svg } = await pictures()
+      download(await svg(drawing(figure), credit), `posenc-${figure.id}.svg`)
+    })
   const link = item("Copy link", async () => {
     await navigator.clipboard.writeText(address)
     link.textContent = "Copied"
