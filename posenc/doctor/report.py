@@ -38,8 +38,8 @@ class Finding(NamedTuple):
     `id` stays the same from release to release: the cause of what is wrong, else the name of the check.
 
     Examples:
-        >>> Finding("norm", "ok", "lengths stay the same").words
-        'lengths stay the same'
+        >>> Finding("norm", "ok", "norms stay the same").words
+        'norms stay the same'
     """
 
     check: str
@@ -63,9 +63,9 @@ class Report(NamedTuple):
     """All findings on one function; printed, it has a line or two for each check, what is wrong first.
 
     Examples:
-        >>> print(Report("rotate", "rotation", (Finding("norm", "wrong", "lengths change"),)))
+        >>> print(Report("rotate", "rotation", (Finding("norm", "wrong", "norms change"),)))
         rotate, examined as a rotation: 1 thing is wrong; of 1 check 0 passed
-        WRONG        norm: lengths change
+        WRONG        norm: norms change
     """
 
     name: str

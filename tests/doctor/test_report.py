@@ -8,7 +8,7 @@ from posenc.doctor import Finding, Report
 from tests.doctor.assertions import finding
 
 NOT_CALLED = Finding("limit", "not checked", "needs a class", None, "limit")
-LONG = "lengths change by a factor of 2 from one position to the next, so that whatever is far away weighs more"
+LONG = "norms change by a factor of 2 from one position to the next, so that whatever is far away weighs more"
 SICK = Report(
     "rotate",
     "attention",
@@ -88,15 +88,15 @@ def test_the_head_counts_the_verdicts(verdict, counts):
 
 def test_a_report_in_one_line_names_what_is_wrong():
     line = repr(SICK._replace(findings=(Finding("norm", "wrong", f"{LONG}, {LONG}"), *SICK.findings[3:])))
-    assert line.startswith("<rotate, examined as an attention: 2 things are wrong | norm: lengths change by")
+    assert line.startswith("<rotate, examined as an attention: 2 things are wrong | norm: norms change by")
     assert line.endswith(" ... | norm: and once more>")
     assert 150 < len(line) <= 240
 
 
 def test_a_report_in_one_line_names_each_of_many_things():
-    long = Finding("norm", "wrong", "lengths change " * 40)
+    long = Finding("norm", "wrong", "norms change " * 40)
     report = Report("f" * 300, "bias", tuple(long._replace(check=str(n)) for n in range(9)))
-    assert all(f" | {n}: leng" in repr(report) for n in range(9))
+    assert all(f" | {n}: norm" in repr(report) for n in range(9))
 
 
 def test_a_sound_report_in_one_line():

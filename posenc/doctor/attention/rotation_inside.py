@@ -28,7 +28,7 @@ CALLS = ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1))  
 TINY = 1e-5
 CHANGE = 1e-3  # of matrices and lengths
 ANGLE_TOLERANCE = 1e-2
-DECAY = 0.05  # the most that lengths change in xPos
+DECAY = 0.05  # the most that norms change in xPos
 GRID = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no frequencies are read"
 
 

@@ -39,7 +39,7 @@ def accepts(code: Code) -> bool:
 
 
 def is_sound(code: Code) -> bool:
-    """Return whether lengths stay and something rotates: among several forms of tables, the one that fits."""
+    """Return whether norms stay and something rotates: among several forms of tables, the one that fits."""
     # Equal tokens: differences between results are due to positions.
     x = random(1, code.heads, 1, code.dim, seed=1)
     x = x.repeat_interleave(code.call.tokens or 6, dim=2)  # (1, h, t, d)

@@ -110,7 +110,7 @@ def linear(record: RotationRecord) -> Finding | None:
 
 
 def check_norm(record: RotationRecord) -> Finding:
-    """Check that lengths stay, of queries and of keys."""
+    """Check that norms stay, of queries and of keys."""
     finding = norm(record)
     of_keys = norm(record._replace(reading=record.of_keys, of_keys=record.reading))
     if of_keys.is_wrong and not finding.is_wrong:
@@ -119,21 +119,21 @@ def check_norm(record: RotationRecord) -> Finding:
 
 
 def norm(record: RotationRecord) -> Finding:
-    """Check that lengths of one side stay: a gain of 1, or one factor for all, or gains that the other side cancels."""
+    """Check that norms of one side stay: a gain of 1, or one factor for all, or gains that the other side cancels."""
     reading = record.reading
     if reading.layout == "wide":
         return note("the result is wider than the input (as in PoPE), so no pairs are measured")
     least, most = map(float, reading.gains.aminmax())
     if reading.pairs_disagree and reading.layout in REPEATED:
         other, right = REPEATED[reading.layout]
-        sentence = f"lengths change, {least:.3g} to {most:.3g} times: pairs of the {reading.layout} layout meet angles"
+        sentence = f"norms change, {least:.3g} to {most:.3g} times: pairs of the {reading.layout} layout meet angles"
         return wrong("layout-mixed", f"{sentence} that are repeated for the {other} one. Repeat them as {right}", most)
     identity = torch.eye(record.dim)  # (d, d)
     # Orthogonal but for the gains: one factor for all channels is an attention factor, not a fault.
     unit = reading.matrices / reading.gains[:, None]  # (m, d, d)
     is_orthogonal = worst((unit.mT @ unit - identity).abs()) < reading.tolerance
     if is_orthogonal and near(least, most, reading.tolerance) and not reading.pairs_disagree:
-        return passed("lengths stay the same", least) if near(least, 1, reading.tolerance) else _factor(record)
+        return passed("norms stay the same", least) if near(least, 1, reading.tolerance) else _factor(record)
     # In xPos a logit has the product of both gains, which is 1 for a query and a key at one position.
     products = reading.matrices.mT @ record.of_keys.matrices
     if record.gains_vary and worst((products - identity).abs()) < TOLERANCE:

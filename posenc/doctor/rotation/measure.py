@@ -197,7 +197,7 @@ class RotationRecord(NamedTuple):
 
     @property
     def gains_vary(self) -> bool:
-        """Whether lengths change with the position."""
+        """Whether norms change with the position."""
         gains = self.reading.gains
         return bool((gains.amax(0) > (1 + self.reading.tolerance) * gains.amin(0)).any())
 

@@ -202,7 +202,7 @@ def limit(record: RotationRecord) -> Finding:
     if record.code.call.tokens or record.angles_by_doctor or record.reading.columns:
         return not_checked("needs positions in one line, and angles that the code computes")
     if record.gains_vary:
-        return not_checked("lengths change with the position, so far tokens underflow or overflow")
+        return not_checked("norms change with the position, so far tokens underflow or overflow")
     # The same token at each position: equal rows are equal rotations. Many tables end at 4,096.
     t = min(4_097, record.rotate.max_length)
     result, failed = attempt(record.rotate, _equal_tokens(record, t), torch.arange(t))
