@@ -441,7 +441,7 @@ def test_a_phone_has_one_panel_and_the_knob_that_changes_it(explore, size):
     page = explore("?encoding=rope&scaling=llama3", width=size[0], height=size[1])
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     page.select_option("select[aria-label='Which setting']", "base")
-    for panel, name in enumerate(("Pattern", "Similarity", "Response", "Pairs")):
+    for panel, name in enumerate(("Pattern", "Matrix", "Response", "Pairs")):
         page.click(f".explorer-tabs button:text-is('{name}')")
         assert canvases(page).count() == 1
         page.evaluate(f"document.querySelector('{FIGURE} .explorer-main').scrollIntoView()")
