@@ -38,8 +38,8 @@ class Finding(NamedTuple):
     `id` stays the same from release to release: the cause of what is wrong, else the name of the check.
 
     Examples:
-        >>> Finding("norm", "ok", "norms stay the same").words
-        'norms stay the same'
+        >>> Finding("norm", "ok", "vectors keep their norm").words
+        'vectors keep their norm'
     """
 
     check: str

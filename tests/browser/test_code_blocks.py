@@ -46,7 +46,7 @@ def test_annotations_explain_a_line_and_are_not_copied(open_page):
     page = open_page("chapters/1-sinusoidal/in-a-transformer/")
     page.locator("pre", has_text="(1)!").scroll_into_view_if_needed()  # before one sees it, it is plain code
     page.locator(".md-annotation__index").first.click()
-    page.get_by_text("The keys and values of earlier words").locator("visible=true").wait_for()
+    page.get_by_text("The keys and values of earlier tokens").locator("visible=true").wait_for()
     assert "(1)" not in copied(page, ".highlight:has(.md-annotation)")
 
 

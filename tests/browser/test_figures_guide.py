@@ -339,7 +339,7 @@ def test_ward_round(open_figure):
         done.click()
         assert readout().startswith("No")
         suspect.select_option(case["bug"])
-        assert readout().startswith(f"Case {number}, decoding: {np.mean(case['curve']) / 100:.2f} right on average")
+        assert readout().startswith(f"Case {number} decoding: {np.mean(case['curve']) / 100:.2f} right on average")
         if case["bug"] in SIZES:
             slider, wrong = SIZES[case["bug"]]
             slide(figure, **{slider: wrong})

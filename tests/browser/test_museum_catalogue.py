@@ -115,7 +115,7 @@ def test_an_address_opens_what_it_says(enter):
 def test_where_nothing_is_found_it_says_so(enter):
     page = enter("?q=a-word-that-no-exhibit-has")
     assert count(page) == 0
-    assert page.get_by_text("No exhibit has all of these").is_visible()
+    assert page.get_by_text("No entries have all of these").is_visible()
     assert count_line(page).startswith("0 of ")
 
 

@@ -133,7 +133,7 @@ def norm(record: RotationRecord) -> Finding:
     unit = reading.matrices / reading.gains[:, None]  # (m, d, d)
     is_orthogonal = worst((unit.mT @ unit - identity).abs()) < reading.tolerance
     if is_orthogonal and near(least, most, reading.tolerance) and not reading.pairs_disagree:
-        return passed("norms stay the same", least) if near(least, 1, reading.tolerance) else _factor(record)
+        return passed("vectors keep their norm", least) if near(least, 1, reading.tolerance) else _factor(record)
     # In xPos a logit has the product of both gains, which is 1 for a query and a key at one position.
     products = reading.matrices.mT @ record.of_keys.matrices
     if record.gains_vary and worst((products - identity).abs()) < TOLERANCE:

@@ -21,7 +21,7 @@ const lastCaption = (view) => {
       "Pairs of channels",
       "Each pair as a vector in the plane, rotated to m and to n: red where it adds to the product, blue where it subtracts.",
     ]
-  if (!weighs(view)) return ["Two rows", "The rows of m and of n, channel by channel."]
+  if (!weighs(view)) return ["Rows of m and n", "Channel by channel."]
   if (kindOf(s).door === "score") return ["Attention weights from this alone", `Softmax of that row: ${alone}.`]
   return ["Attention weights of equal tokens", `Softmax of that row${biased(s) ? "" : " / √d"}: ${alone}.`]
 }

@@ -6,7 +6,7 @@ import { KNOBS } from "./settings.js"
 /** @import { Stage } from "../kit/stage.js" */
 /** @typedef {ReturnType<typeof createLayout>} Layout */
 
-const PANELS = ["Pattern", "Pairs", "Response", "Last"]
+const PANELS = ["Pattern", "Matrix", "Response", "Last"]
 
 /** @param {Stage} stage */
 export const createLayout = (stage) => {

@@ -40,6 +40,9 @@ const content = (number) => {
   return [...parts, line]
 }
 
+// A number inside a link, or in the title of a fold, is part of what one presses.
+const ASKED = ".checked:not(:is(a, summary) *)"
+
 const GAP = 6 // pixels between a number and its box
 
 const box = make("span", { class: "checked-box", role: "note", id: "checked-box" })
@@ -76,7 +79,7 @@ const place = (number) => {
 /** @param {HTMLElement} number @param {number} by @param {AbortSignal} signal */
 const move = (number, by, signal) => {
   if (signal.aborted) return
-  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".checked")])
+  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(ASKED)])
   const near = all.filter((each) => each.checkVisibility())
   near[near.indexOf(number) + by]?.focus()
 }
@@ -87,10 +90,10 @@ export default () => {
   life.abort()
   life = new AbortController()
   const { signal } = life
-  const parts = "h1, h2, h3, .checked"
+  const parts = `h1, h2, h3, ${ASKED}`
   let first = true
   for (const part of document.querySelectorAll(`.md-content :is(${parts})`)) {
-    const number = part.matches(".checked")
+    const number = part.matches(ASKED)
     if (number) {
       part.setAttribute("tabindex", first ? "0" : "-1")
       part.setAttribute("role", "button")
@@ -100,7 +103,7 @@ export default () => {
     first = !number
   }
   const on = (/** @type {EventTarget | null} */ target) =>
-    target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest(".checked")) : null
+    target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest(ASKED)) : null
   const inside = (/** @type {EventTarget | null} */ target) => target instanceof Node && box.contains(target)
   document.addEventListener(
     "click",
