@@ -181,11 +181,31 @@ def test_a_sentence_stands_on_the_axes(explore):
     assert state(page) == {"encoding": "sinusoidal", "words": "who bit whom today"}
     assert reading(page).startswith("Query “today”, key “bit”, 2 tokens before it")
     assert page.locator(f"{FIGURE} [data-knob=query] output").text_content() == "today"
+    knob(page, "words").focus()
+    page.keyboard.press("End")
+    page.keyboard.type("s")
+    assert reading(page).startswith("Query “todays”")
+    assert page.locator(f"{FIGURE} [data-knob=query] output").text_content() == "todays"
     write_sentence(page, "")
     assert reading(page).startswith("Query at 80, key at 56")
     assert state(page) == {"encoding": "sinusoidal", "words": ""}
     write_sentence(page, "word " * 40)
     assert knob(page, "query").get_attribute("max") == "23"
+
+
+def test_neither_a_bias_nor_a_sentence_goes_on_to_128k(explore):
+    page = explore("")
+    assert knob(page, "far").is_checked()
+    choose(page, "alibi")
+    settled(page)
+    assert not knob(page, "far").is_checked()
+    assert page.locator(f"{FIGURE} .explorer-value").first.text_content() == "head 2, slope 1/8, offset 24: −3"
+    knob(page, "far").check()
+    settled(page)
+    assert "The bias at every offset up to 131,072" in page.locator(f"{FIGURE} [data-i='2'] p").first.text_content()
+    write_sentence(page, "the dog bit the man")
+    assert not knob(page, "far").is_visible()
+    assert "far" not in state(page)
 
 
 def test_knobs_turn_by_keyboard_and_the_address_follows(explore):

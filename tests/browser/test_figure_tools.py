@@ -61,14 +61,51 @@ def test_a_figure_has_an_address(menu):
     assert page.evaluate("navigator.clipboard.readText()").endswith(f"{PAGE}{STILL}")
 
 
-def test_a_figure_is_enlarged_and_put_back_from_the_keyboard(menu):
-    page, entries = menu()
-    wide = page.locator(f"{STILL} .drawn-svg > svg:visible").bounding_box()["width"]
+@pytest.mark.parametrize("height", [900, 500])
+def test_a_figure_is_enlarged_as_far_as_the_screen_allows(menu, height):
+    page, entries = menu(height=height)
+    drawing = f"{STILL} .drawn-svg > svg:visible"
+    wide = page.locator(drawing).bounding_box()["width"]
     entries.get_by_role("button", name="Enlarge").click()
-    assert page.locator(f"{STILL}:popover-open .drawn-svg > svg:visible").bounding_box()["width"] > wide
-    page.keyboard.press("Escape")
+    assert page.locator(drawing).bounding_box()["width"] > max(wide, 0.9 * page.viewport_size["width"])
+    fits = "(figure) => figure.scrollHeight <= figure.clientHeight && figure.scrollWidth <= figure.clientWidth"
+    assert page.locator(STILL).evaluate(fits)
+    box, caption = (page.locator(part).bounding_box() for part in (STILL, f"{STILL} > figcaption"))
+    assert box["y"] + box["height"] - caption["y"] - caption["height"] < 40, "what is under the caption is empty"
+
+
+@pytest.mark.parametrize("by", ["Escape", "Close"])
+def test_an_enlarged_figure_is_put_back(menu, by):
+    page, entries = menu()
+    entries.get_by_role("button", name="Enlarge").click()
+    page.wait_for_selector(f"{STILL}:popover-open")
+    assert not page.locator(f"{STILL} .figure-menu").is_visible()
+    close = page.locator(STILL).get_by_role("button", name="Close")
+    assert min(close.bounding_box()[side] for side in ("width", "height")) >= 44
+    if by == "Close":
+        close.click()
+    else:
+        page.keyboard.press(by)
     page.wait_for_selector(f"{STILL}:not([popover])")
-    assert page.locator(STILL).is_visible()
+    assert page.locator(f"{STILL} .figure-menu > summary").evaluate("(own) => own === document.activeElement")
+    assert close.count() == 0
+
+
+def test_a_phone_enlarges_the_wide_drawing(menu):
+    page, entries = menu(width=390, height=844)
+    page.wait_for_selector(f"{STILL} svg.for-phone")
+    entries.get_by_role("button", name="Enlarge").click()
+    assert not page.locator(f"{STILL} svg.for-phone").is_visible()
+    assert page.locator(f"{STILL} .drawn-svg > svg:visible").bounding_box()["width"] > 600
+    page.keyboard.press("Escape")
+    page.wait_for_selector(f"{STILL} svg.for-phone:visible")
+
+
+def test_a_phone_enlarges_nothing_that_is_as_wide_as_it_already(menu):
+    page, entries = menu(LIVE, width=390, height=844)
+    page.wait_for_selector(f"{LIVE} > posenc-figure[live]")
+    assert not entries.get_by_role("button", name="Enlarge").is_visible()
+    assert entries.get_by_role("button", name="PNG").is_visible()
 
 
 def test_a_figure_leads_to_its_code(menu):

@@ -3,6 +3,8 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 CHAPTER = "chapters/3-rope/derivation/"
 
 
@@ -30,10 +32,34 @@ def test_a_mistake_is_reported_with_the_page_filled_in(open_page):
 def test_a_page_is_copied_as_markdown(open_page, built_site):
     page = open_page(CHAPTER)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy this page as Markdown").click()
+    button = page.get_by_role("button", name="Copy this page as Markdown")
+    button.hover()
+    tip = page.get_by_role("tooltip", name="Copy this page as Markdown")
+    tip.wait_for()
+    button.click()
     page.get_by_role("button", name="Copied").wait_for()
+    assert page.get_by_role("tooltip").text_content() == "Copied"
     twin = (built_site / CHAPTER / "index.md").read_text(encoding="utf-8")
     assert page.evaluate("navigator.clipboard.readText()") == twin
+    tip.wait_for()
+
+
+@pytest.mark.parametrize("path", [CHAPTER, "workbook/glossary/"])
+def test_the_way_back_to_the_top_covers_no_text(open_page, path):
+    page = open_page(path, width=1440, height=900)
+    page.mouse.move(700, 500)
+    for way in (3000, -500):
+        page.mouse.wheel(0, way)
+        page.wait_for_timeout(300)
+    button = page.locator(".md-top")
+    if path != CHAPTER:  # no contents beside it
+        assert not button.is_visible()
+        return
+    box, content = button.bounding_box(), page.locator(".md-content__inner").bounding_box()
+    assert box["x"] > content["x"] + content["width"]
+    scrolled = ".md-sidebar--secondary .md-sidebar__scrollwrap"
+    room = "(list) => list.getBoundingClientRect().top + list.clientHeight"
+    assert box["y"] >= page.locator(scrolled).evaluate(room)
 
 
 def test_the_contents_mark_the_section_that_a_link_leads_to(site, visit):

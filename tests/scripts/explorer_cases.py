@@ -26,6 +26,7 @@ class ExplorerScript(Script):
 
 
 MODEL, SNIPPET = (ExplorerScript(f"explorer/{name}.js") for name in ("model", "snippet"))
+LABELS = ExplorerScript("explorer/labels.js")
 DEFAULTS, SELF_CHECK = (ExplorerScript(f"explorer/{name}.js") for name in ("defaults", "self-check"))
 QUERY, SETTINGS, KINDS = (ExplorerScript(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
 SEEDS = range(4)

@@ -1,17 +1,20 @@
 """The explorer: its numbers against the Python that it hands out and against the package, and its addresses."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 
 from posenc.add.sinusoidal import sinusoidal
-from posenc.bias.alibi import alibi
+from posenc.bias.alibi import alibi, alibi_slopes
 from posenc.bias.sandwich import sandwich
 from posenc.rotate.frequencies import yarn
 from tests.scripts.explorer_cases import (
     CASES,
     DEFAULTS,
     KINDS,
+    LABELS,
     MODEL,
     QUERY,
     SEEDS,
@@ -215,10 +218,21 @@ def test_an_address_brings_two_views_back(case, seed):
 
 
 @pytest.mark.parametrize(
-    ("query", "length"), [("?query=100", 128), ("?length=9", 9), ("?base=20", 5), ("?words=a+b", 2), ("?words=", 128)]
+    ("query", "length"),
+    [
+        ("?query=100", 128),
+        ("?length=9", 9),
+        ("?far=true", 128),
+        ("?base=20", 5),
+        ("?words=a+b", 2),
+        ("?words=a+b&far=true", 2),
+        ("?words=", 128),
+    ],
 )
 def test_an_address_means_a_sentence_or_numbers(query, length):
-    assert QUERY("fromQuery(query, data)", query=query)["length"] == length
+    state = QUERY("fromQuery(query, data)", query=query)
+    assert state["length"] == length
+    assert state["far"] == (query == "?far=true")
 
 
 def test_a_sentence_is_words_with_a_space_between():
@@ -244,6 +258,12 @@ def test_no_address_breaks_it(text):
         assert bounds["min"] <= state[name] <= bounds["max"], name
     assert state["head"] < state["heads"]
     assert max(state["query"], state["key"]) < state["length"]
+
+
+@pytest.mark.parametrize(("heads", "head", "slope"), [(8, 0, "1/2"), (8, 2, "1/8"), (16, 0, "0.707"), (12, 8, "0.707")])
+def test_the_slope_of_a_head_is_said(heads, head, slope):
+    assert LABELS("slopeOf({ heads, head })", heads=heads, head=head) == slope
+    assert float(Fraction(slope)) == pytest.approx(alibi_slopes(heads)[head].item(), abs=5e-4)
 
 
 def test_columns_and_biases():

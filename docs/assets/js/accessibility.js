@@ -48,9 +48,10 @@ const typed = (session) => {
 
 // A whole file is copied as it lies on the site; where that cannot be, the reader is led to it.
 const copyFile = async (button) => {
-  // A button with an icon says so by its look and its name.
+  // A button with an icon says so by its name, and by the theme's tooltip or its message.
   const icon = button.querySelector("svg")
   const [said, label] = [button.textContent, button.getAttribute("aria-label")]
+  const tip = () => document.getElementById(button.getAttribute("aria-describedby"))?.firstElementChild
   try {
     const text = fetch(button.dataset.copies).then((answer) => {
       if (!answer.ok) throw new Error(answer.statusText)
@@ -58,11 +59,16 @@ const copyFile = async (button) => {
     })
     const typed = text.then((file) => new Blob([file], { type: "text/plain" }))
     await navigator.clipboard.write([new ClipboardItem({ "text/plain": typed })])
-    if (icon) button.setAttribute("aria-label", "Copied")
-    else button.textContent = "Copied"
+    if (!icon) button.textContent = "Copied"
+    else {
+      button.setAttribute("aria-label", "Copied")
+      if (tip()) tip().textContent = "Copied"
+      else alert$.next("Copied")
+    }
     button.classList.add("copied")
     setTimeout(() => {
       if (!icon) button.textContent = said
+      else if (tip()) tip().textContent = label
       button.setAttribute("aria-label", label)
       button.classList.remove("copied")
     }, 2000)
@@ -72,7 +78,7 @@ const copyFile = async (button) => {
 }
 addEventListener("click", ({ target }) => {
   const button = target.closest?.("[data-copies]")
-  if (button) copyFile(button)
+  if (button && !button.classList.contains("copied")) copyFile(button)
 })
 
 // If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes

@@ -2,7 +2,7 @@
 
 import { short } from "../kit/plot.js"
 import { biased, channeled, isLogit, kindOf } from "./kinds.js"
-import { meaning, patternText } from "./labels.js"
+import { meaning, patternText, slopeOf } from "./labels.js"
 import { pairOf, share } from "./model.js"
 import { weighs } from "./panels/steps.js"
 import { firstOf, wordAt } from "./defaults.js"
@@ -39,7 +39,7 @@ const responseCaption = (view, other) => {
   if (s.far && curve)
     return [
       "Response to the offset",
-      `The dot product at every offset up to ${short(view.far)}, on a logarithmic axis.${dashed}`,
+      `The ${isLogit(s) ? "bias" : "dot product"} at every offset up to ${short(view.far)}, on a logarithmic axis.${dashed}`,
     ]
   const gray = band ? " Gray: all pairs at each offset." : ""
   return ["Response to the offset", `The chosen query’s row, by offset m − n.${gray}${dashed}`]
@@ -76,7 +76,8 @@ const ofPattern = ({ state: s, pattern }) => {
   }
   const cell = biased(s) ? m - n - pattern.from : channel
   const value = short(pattern.values[(biased(s) ? s.head : m) * pattern.columns + cell])
-  if (biased(s)) return `head ${s.head}, offset ${short(m - n)}: ${value}`
+  const slope = s.encoding === "alibi" ? `, slope ${slopeOf(s)}` : ""
+  if (biased(s)) return `head ${s.head}${slope}, offset ${short(m - n)}: ${value}`
   return s.words ? `“${wordAt(s, m)}”, channel ${channel}: ${value}` : `p ${wordAt(s, m)}, channel ${channel}: ${value}`
 }
 

@@ -69,7 +69,10 @@ export const knobs = (stage, data, { now, set, offers, home, uses }) => {
         const bound = most(knob, s, data)
         if (control.max !== bound) control.max = bound
       }
-      if (control.value !== s[name]) control.value = /** @type {never} */ (s[name])
+      // what stands at a place may change though the place does not
+      const says = WORDS.includes(name) && control.input.getAttribute("aria-valuetext")
+      if (control.value !== s[name] || (says && says !== wordAt(s, s[name])))
+        control.value = /** @type {never} */ (s[name])
       if (name === "content") {
         for (const option of control.element.querySelectorAll("option"))
           option.hidden = option.disabled = option.value === "peak" && s.encoding !== "rope"

@@ -1,5 +1,7 @@
 // What the similarity is computed of, for each encoding; what each choice is called.
 
+import { short } from "../kit/plot.js"
+import { alibiSlopes } from "../math/biases.js"
 import { biased, kindOf } from "./kinds.js"
 
 /** @import { State, View } from "./types.js" */
@@ -93,6 +95,12 @@ export const meaning = ({ state: s }) => {
     ? "The softmax of each row; the first, of few keys, lie above the colors."
     : "The softmax of each row."
   return s.softmax ? `${softmax} ${text}` : text
+}
+
+/** The slope of ALiBi's chosen head, as the fraction that it often is. @param {State} s */
+export const slopeOf = ({ heads, head }) => {
+  const slope = alibiSlopes(heads)[head]
+  return Number.isInteger(1 / slope) ? `1/${1 / slope}` : short(slope)
 }
 
 /** @type {Record<string, string>} */

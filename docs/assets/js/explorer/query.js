@@ -35,13 +35,14 @@ const read = (knob, text, data, fallback) => {
   return Number.isFinite(number) ? bounded(knob, number, data.knobs[knob.name]) : fallback
 }
 
-/** Whether an address means numbered positions: it says how many, or one beyond the sentence.
+/** Whether an address means numbered positions: it says how many, one beyond the sentence, or offsets beyond it.
  * @type {(parts: Map<string, string>, data: PageData) => boolean} */
 const numbers = (parts, data) => {
   const words = parts.get("words")
   if (words !== undefined) return !sentence(words)
   const count = data.words.split(" ").length
-  return parts.has("length") || ["query", "key", "first"].some((name) => Number(parts.get(name) ?? 0) >= count)
+  if (parts.has("length") || parts.get("far") === "true") return true
+  return ["query", "key", "first"].some((name) => Number(parts.get(name) ?? 0) >= count)
 }
 
 /** @param {Map<string, string>} parts @param {State} usual @param {PageData} data */

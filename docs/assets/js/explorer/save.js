@@ -94,7 +94,10 @@ export const fill = (box, { stage, view, other }) => {
   const sheet = act("CSV", () => csv(view(), other(), chosen()[0]))
   const picture = act("PNG", () => png(drawn(), stage.element))
   const drawing = act("SVG", () => svg(drawn(), stage.element))
-  box.append(make("div", { class: "stage-bar" }, [which, picture, drawing, sheet]))
+  const bar = make("div", { class: "stage-bar" }, [which, picture, drawing, sheet])
+  const license = /** @type {HTMLAnchorElement | null} */ (document.querySelector('footer a[rel="license"]'))
+  if (license) bar.append(make("a", { href: license.href, rel: "license" }, ["CC BY 4.0"]))
+  box.append(bar)
   const name = () => {
     const names = ["the whole view", ...captions(view(), other()).map(([title]) => title.toLowerCase())]
     options.forEach((option, i) => (option.textContent = names[i]))

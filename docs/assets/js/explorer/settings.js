@@ -25,10 +25,10 @@ const both = (/** @type {string} */ name, /** @type {(s: State) => boolean} */ t
   own(name)(s) && too(s)
 const scaled = (/** @type {string} */ name, /** @type {string[]} */ names) =>
   both(name, (s) => s.encoding !== "rope" || names.includes(s.scaling))
-// encodings without a response beyond the positions that are drawn
+// encodings without a response beyond the positions that are drawn; a sentence has none either
 const NEAR = ["learned", "fourier", "convolution", "mrope", "fope", "selective", "repo", "cope", "forget", "path"]
 const farther = (/** @type {State} */ s) =>
-  !NEAR.includes(s.encoding) && !kindOf(s).grid && !(own("content")(s) && s.content === "tokens")
+  !s.words && !NEAR.includes(s.encoding) && !kindOf(s).grid && !(own("content")(s) && s.content === "tokens")
 
 /** A knob, which applies to the encodings that have it, or by a rule.
  * @type {(name: string, label: string, kind: Knob["kind"], help: string, when?: (s: State) => boolean,

@@ -1,7 +1,7 @@
 // What is set, pointed at and seen, of one view or of two; and its address.
 
 import { address } from "./address.js"
-import { kindOf } from "./kinds.js"
+import { isLogit, kindOf } from "./kinds.js"
 import { explorer } from "./model.js"
 import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
 import { defaults, settle } from "./defaults.js"
@@ -10,12 +10,14 @@ import { defaults, settle } from "./defaults.js"
 /** @import { Focus, PageData, State, View } from "./types.js" */
 /** @typedef {ReturnType<typeof createApp>} App */
 
-/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
+/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with, and a bias is
+ * shown over the positions that there are.
  * @type {(wish: State, encoding: string, data: PageData) => State} */
 const become = (wish, encoding, data) => {
   const [before, after] = [wish.encoding, encoding].map((name) => defaults(data, name, !wish.words))
   /** @type {State} */
   const next = { ...wish, encoding }
+  if (isLogit(next)) next.far = false
   for (const name of Object.keys(after))
     if (name !== "words" && before[name] !== after[name] && wish[name] === before[name]) next[name] = after[name]
   return next

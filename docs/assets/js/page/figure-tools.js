@@ -28,13 +28,22 @@ const code = (figure) => {
   return above
 }
 
-/** @param {HTMLElement} figure */
-const enlarge = (figure) => {
+/** @param {HTMLElement} figure @param {HTMLElement} home has the focus again when it is closed */
+const enlarge = (figure, home) => {
+  const text = { type: "button", class: "figure-close", "aria-label": "Close", title: "Close", autofocus: "" }
+  const close = make("button", text, ["×"])
+  const back = (/** @type {Event} */ event) => {
+    if (/** @type {ToggleEvent} */ (event).newState !== "closed") return
+    figure.removeEventListener("toggle", back)
+    figure.removeAttribute("popover")
+    close.remove()
+    home.focus({ preventScroll: true })
+  }
   // As a popover it lies above the page without leaving it, so that a live figure goes on.
   figure.popover = "auto"
-  figure.addEventListener("toggle", (event) => {
-    if (/** @type {ToggleEvent} */ (event).newState === "closed") figure.removeAttribute("popover")
-  })
+  figure.prepend(close)
+  close.addEventListener("click", () => figure.hidePopover())
+  figure.addEventListener("toggle", back)
   figure.showPopover()
 }
 
@@ -54,7 +63,7 @@ const menu = (figure, signal) => {
     list.append(button)
     return button
   }
-  item("Enlarge", () => enlarge(figure))
+  item("Enlarge", () => enlarge(figure, summary)).classList.add("figure-enlarge")
   item("PNG", async () => {
     const { download, png, pngOfCanvases } = await pictures()
     const live = canvases(figure)
