@@ -24,6 +24,7 @@ TAGS = (
     "order", "mask", "sinusoidal", "learned", "rope", "alibi", "bias", "pope", "long context",
     "precision", "cache", "padding", "vision", "scaling", "code", "history", "training",
 )  # fmt: skip
+CLAIM = "> **Claim."  # how the quote of a myth begins
 THREAD = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/(?:issues|pull|commit|discussions)/\w+")
 LONG = 120  # letters of a message on a label
 FINDER = (
@@ -120,12 +121,16 @@ def _tags(fields: dict[str, str]) -> list[str]:
     return [tag.strip() for tag in fields.get("tags", "").split(",")]
 
 
-def label(line: str) -> str:
-    """Return what a hall shows for an entry line: its tags, each a link to the entries that share it."""
+def label(line: str, is_myth: bool = False) -> str:
+    """Return what a hall shows for an entry line: its tags, each a link to the entries that share it.
+
+    The heading of a myth states what is false; where the search shows it, without its entry, it says that it is a myth.
+    """
     tags = _tags(_fields(line))
     # The finder at the entrance reads the tag from the address.
     links = [f"[{tag}](index.md?tag={tag.replace(' ', '+')}#find-an-entry){{ .md-tag }}" for tag in tags]
-    return f"\n{' '.join(links)}\n{{: .exhibit data-search-exclude='' }}\n"
+    prefix = "data-search-prefix='Myth: ' " if is_myth else ""
+    return f"\n{' '.join(links)}\n{{: .exhibit data-search-exclude='' {prefix}}}\n"
 
 
 def plan(entries: list[Entry]) -> str:
@@ -172,8 +177,11 @@ class Labels(Preprocessor):
 
     def run(self, lines: list[str]) -> list[str]:
         """Return the lines with each entry line replaced."""
-        labelled = (label(line) if LINE.match(line) else line for line in lines)
-        return [line for part in labelled for line in part.split("\n")]
+        labelled = []
+        for n, line in enumerate(lines):
+            quote = next((later for later in lines[n + 1 :] if later.strip()), "")
+            labelled += label(line, quote.startswith(CLAIM)).split("\n") if LINE.match(line) else [line]
+        return labelled
 
 
 class MuseumExtension(Extension):

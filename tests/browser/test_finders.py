@@ -63,3 +63,20 @@ def test_questions_are_filtered_with_what_stands_below_them(open_page):
     assert 0 < left(page, "article h2") <= left(page, "article h3")
     assert "mscale" in page.locator("article").inner_text()
     assert "Why does a Transformer need positions?" not in page.locator("article").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "title"), [("10000", "7. Why the base"), ("10,000", "7. Why the base"), ("kv cache", "36. Can I cache")]
+)
+def test_questions_are_found_by_what_their_answers_say_and_by_numbers_without_a_comma(open_page, words, title):
+    page = open_page("questions/")
+    page.get_by_role("searchbox", name="Find").fill(words)
+    until(page, "() => document.querySelector('.finder-filtered')")
+    assert any(found.startswith(title) for found in page.locator("article h3:visible").all_inner_texts())
+
+
+def test_of_a_question_that_is_not_found_nothing_stays(open_page):
+    page = open_page("questions/")
+    page.get_by_role("searchbox", name="Find").fill("zzzz")
+    until(page, "() => document.querySelector('.finder-filtered')")
+    assert left(page, "article :is(h2, h3, figure, details.fold)") == 0

@@ -71,6 +71,7 @@ def test_a_query_that_is_typed_before_the_index_is_there_is_answered(site, visit
     with page.context.expect_event("request", lambda request: INDEX in request.url):
         page.keyboard.type("yarn")
     assert not page.locator(RESULT).count()
+    page.locator(".md-search-result__meta", has_text="Searching").wait_for()
     page.context.unroute(f"**/{INDEX}")
     page.locator(RESULT).first.wait_for()
 
@@ -82,6 +83,18 @@ def test_an_answer_shows_the_passage(site, visit):
     text = page.locator(f"{RESULT} article:has(mark)").first.inner_text()
     assert "angle" in text
     assert len(text) < 400
+
+
+@pytest.mark.parametrize("query", ["why base 10000", "why 10,000"])
+def test_the_answer_comes_before_the_myth_which_says_that_it_is_one(site, visit, query):
+    page = visit(site).page
+    open_search(page)
+    ask(page, query)
+    links = page.eval_on_selector_all(f"{RESULT} a", "(links) => links.map((link) => link.href)")
+    sections = [link.partition("#")[2] for link in links if "#" in link]
+    assert sections[0] == "7-why-ten-thousand"
+    myth = page.locator(f"{RESULT} a[href$='#nearly-linear'] h2")
+    assert myth.text_content().startswith("Myth: ")
 
 
 def test_a_word_that_the_site_has_finds_no_other_that_is_spelled_alike(site, visit):

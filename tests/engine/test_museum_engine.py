@@ -107,6 +107,12 @@ def test_an_entry_line_becomes_links_to_the_finder_and_without_its_last_quote_st
     assert "exhibit" in museum.label(LINE.replace('context"', "context"))
 
 
+@pytest.mark.parametrize(("quote", "count"), [("Claim.", 1), ("The bug.", 0)])
+def test_the_search_is_told_which_entries_are_myths(quote, count):
+    page = markdown.markdown(HALL.replace("Claim.", quote), extensions=["attr_list", "museum"])
+    assert page.count('data-search-prefix="Myth: "') == count
+
+
 def test_a_hall_shows_a_label_for_each_entry_but_not_in_a_fence():
     page = markdown.markdown(
         f"{HALL}\n```text\n{LINE}\n```\n", extensions=["attr_list", "pymdownx.superfences", "museum"]

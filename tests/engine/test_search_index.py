@@ -54,6 +54,12 @@ def test_what_is_marked_is_left_out_with_all_that_is_in_it(tmp_path):
     assert [entry["text"] for entry in entries(html, tmp_path)] == ["In. Again in."]
 
 
+def test_a_prefix_stands_before_the_title_of_its_section(tmp_path):
+    html = '<h2 id="x">Low is slow</h2><p data-search-exclude="" data-search-prefix="Myth: ">out</p><p>In.</p>'
+    _, section = entries(html, tmp_path)
+    assert (section["title"], section["text"]) == ("Myth: Low is slow", "In.")
+
+
 def test_the_first_entry_of_a_page_has_its_keywords(tmp_path):
     first, second = entries(PAGE, tmp_path, ["rope_scaling"])
     assert first["keywords"] == ["rope_scaling"]

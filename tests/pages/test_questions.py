@@ -9,12 +9,13 @@ from tests.conftest import ROOT
 
 TEXT = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
 CODE = re.compile(r"```.*?```|<!-- output -->.*?<!-- /output -->|<!--.*?-->", re.S)
+ANCHOR = re.compile(r"(?<=\?) \{#[\w-]+\}$", re.M)
 MOST = 130  # words of an answer; the last one is the choice itself
 
 
 def questions(text: str) -> list[tuple[int, str, str]]:
     """Return number, question and answer of each."""
-    parts = re.split(r"^### (\d+)\. ", text, flags=re.M)[1:]
+    parts = re.split(r"^### (\d+)\. ", ANCHOR.sub("", text), flags=re.M)[1:]
     sections = (part.partition("\n") for part in parts[1::2])
     return [(int(n), question, answer) for n, (question, _, answer) in zip(parts[::2], sections, strict=True)]
 

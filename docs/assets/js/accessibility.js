@@ -113,7 +113,8 @@ const arrive = () => {
 
 // The index of the search comes when somebody is about to search; on a disk it is there. The worker that reads it
 // lies in assets/js.
-const worker = new URL(JSON.parse(document.getElementById("__config").textContent).search, location.href)
+const { search, translations } = JSON.parse(document.getElementById("__config").textContent)
+const worker = new URL(search, location.href)
 const fetchIndex = () => {
   const [rel, href, as] = ["prefetch", new URL("../../search/index.json", worker), "fetch"]
   document.head.append(Object.assign(document.createElement("link"), { rel, href, as }))
@@ -121,6 +122,13 @@ const fetchIndex = () => {
 if (worker.protocol !== "file:" && worker.pathname.endsWith("/assets/js/search.js")) {
   document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
 }
+
+// Until the first answer the theme says that one should type, under what is typed.
+document.forms.search?.query.addEventListener("keyup", ({ target }) => {
+  const meta = document.querySelector(".md-search-result__meta")
+  const isAsked = target.value.trim() && meta.textContent === translations["search.result.placeholder"]
+  if (isAsked) meta.textContent = "Searching …"
+})
 
 // Does something once for all that happens until the next frame.
 const soon = (act) => {

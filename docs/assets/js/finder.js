@@ -20,6 +20,9 @@ const listed = (text) =>
     .map((mark) => mark.trim())
     .filter(Boolean)
 
+/** Words as they are compared: 10,000 is 10000. @param {string} text */
+const plain = (text) => text.toLowerCase().replace(/(?<=\d),/g, "")
+
 /** An entry, and of a heading what stands below it. @param {HTMLElement} element */
 const whole = (element) => {
   const parts = [element]
@@ -47,10 +50,7 @@ const itemsOf = (finder, facets) => {
       listed((column === undefined ? element.dataset[name] : cells[column]?.textContent) ?? "")
     return {
       parts,
-      words: parts
-        .map((part) => part.textContent ?? "")
-        .join(" ")
-        .toLowerCase(),
+      words: plain(parts.map((part) => part.textContent ?? "").join(" ")),
       marks: new Map(facets.map((facet) => [facet.name, mark(facet)])),
     }
   })
@@ -118,7 +118,7 @@ export default function open(finder) {
   }
   const choices = facets.map(choiceOf)
 
-  const words = () => box.value.toLowerCase().split(/\s+/).filter(Boolean)
+  const words = () => plain(box.value).split(/\s+/).filter(Boolean)
   /** Whether an entry has all that is chosen; of facet `name` the marks `instead`.
    * @param {Item} item @param {string} [name] @param {string[]} [instead] */
   const fits = (item, name, instead = []) =>

@@ -1,9 +1,9 @@
 """What the search finds: an index of the sections of all pages, which `assets/js/search.js` reads.
 
 A section is a heading with an id and the text up to the next one. Left out are code blocks, displayed formulas, what is
-marked `data-search-exclude`, and hints and answers that stand folded. The theme's own plugin fetches its index with
-every page that is shown, and knows a word only as it is written; so all pages are excluded from that, and ours is
-fetched when somebody searches.
+marked `data-search-exclude`, and hints and answers that stand folded. A `data-search-prefix` within a section stands
+before its title. The theme's own plugin fetches its index with every page that is shown, and knows a word only as it is
+written; so all pages are excluded from that, and ours is fetched when somebody searches.
 """
 
 import json
@@ -120,6 +120,8 @@ class _Sections(HTMLParser):
         is_out = tag in SKIPPED or is_marked or self._is_out()
         if tag in HEADINGS and "id" in attributes and not is_out:
             self._begin(tag, attributes["id"] or "")
+        if prefix := attributes.get("data-search-prefix"):
+            self.sections[-1].title_parts.insert(0, prefix)
         if tag == "summary":
             self.summary = ""
         self.open.append((tag, is_out))
