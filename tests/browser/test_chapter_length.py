@@ -1,4 +1,4 @@
-"""A chapter's main line is read in ten minutes: it takes six screens at most, or eight sheets of paper, with all code."""
+"""A main line is read in ten minutes: it takes six screens at most, or eight sheets of paper with all its code."""
 
 import re
 
