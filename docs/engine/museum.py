@@ -179,8 +179,11 @@ class Labels(Preprocessor):
         """Return the lines with each entry line replaced."""
         labelled = []
         for n, line in enumerate(lines):
+            if not LINE.match(line):
+                labelled.append(line)
+                continue
             quote = next((later for later in lines[n + 1 :] if later.strip()), "")
-            labelled += label(line, quote.startswith(CLAIM)).split("\n") if LINE.match(line) else [line]
+            labelled += label(line, quote.startswith(CLAIM)).split("\n")
         return labelled
 
 
