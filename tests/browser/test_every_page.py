@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.browser import axe
-from tests.browser.live_figures import settled, wake_all
+from tests.browser.live_figures import settled, until, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES, assert_faultless
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -46,6 +46,7 @@ def test_a_page(site, visit, judged, path):
     visited.lift()
     page.set_viewport_size(DESK)
     settled(page)
+    until(page, "!document.querySelector('.md-code__nav:not([role])')")  # the theme adds copy buttons when it is idle
     faults += axe.unread_in_both_schemes(page, judged)
     assert_faultless(faults, visited, site)
 

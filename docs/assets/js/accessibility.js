@@ -25,6 +25,7 @@ const name = () => {
   // The theme takes it from code where no pointer hovers, when it adds the copy button.
   document.querySelectorAll(".wide:not([tabindex])").forEach((element) => (element.tabIndex = 0))
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
+  document.querySelector(".md-tags")?.setAttribute("aria-label", "Tags")
   // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
   document.querySelectorAll(".md-code__nav:not([role]), .md-nav .md-nav:not([role])").forEach((nav) => {
     nav.setAttribute("role", "none")
